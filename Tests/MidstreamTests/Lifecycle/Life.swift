@@ -1,7 +1,7 @@
 import Midstream
 import SQLiteConnection
 
-/// Files from their beginning to their end, and all that happens to them meanwhile.
+/// The life of some files, from their beginning to their end, with all that happens to them meanwhile.
 struct Life {
     var seed: UInt64
     var number: Int
@@ -10,7 +10,7 @@ struct Life {
     /// How a life went wrong.
     struct Failure {
         var problem: String
-        /// How many operations had been begun.
+        /// How many operations had begun.
         var operations: Int
         var log: [String]
     }
@@ -29,7 +29,7 @@ struct Life {
         var struck = 0
     }
 
-    /// Lives it, and looks at every table after each operation.
+    /// Runs the life, and checks every table after each operation.
     func run(_ counts: inout Counts, isVerbose: Bool = false) -> Failure? {
         var begun = 0
         var world: LifeWorld?
@@ -57,7 +57,7 @@ struct Life {
         }
     }
 
-    /// The same with as few operations as it takes to go wrong likewise.
+    /// A life with as few operations as it takes to go wrong in the same way, and its failure.
     func shrunk(_ failure: Failure) -> (Life, Failure) {
         var (best, result) = (self, failure)
         best.operations = Array(operations.prefix(failure.operations))
@@ -79,7 +79,7 @@ struct Life {
         return (best, result)
     }
 
-    /// What a problem has in common with others of its kind.
+    /// The part of a problem's text that problems of the same kind have in common.
     static func kind(_ problem: String) -> String {
         let words = problem.replacing("t", with: "").filter { !$0.isNumber }
         return String(words.prefix(24))
@@ -87,7 +87,7 @@ struct Life {
 }
 
 extension LifeWorld {
-    /// Everything comes to its end: all moves, in all files.
+    /// Brings everything to its end: all moves, in all files.
     func end() throws {
         note("-- the end")
         closeAll()
@@ -96,7 +96,7 @@ extension LifeWorld {
         for round in 0..<8 {
             var isFinished = true
             for file in 0..<Self.fileCount where Files.exists(path(file)) {
-                // Whoever has a file open keeps it from being deleted.
+                // A file cannot be deleted while somebody has it open.
                 closeAll()
                 try finish(file)
                 if try !(database(file).readMigrationProgress().isFinished) { isFinished = false }
@@ -112,7 +112,7 @@ extension LifeWorld {
         try writeInTheEnd()
     }
 
-    /// Every table is a plain one that takes rows.
+    /// Checks that every table is an ordinary one, to which plain SQLite can write.
     private func writeInTheEnd() throws {
         closeAll()
         for table in state.tables where table.part == nil {

@@ -7,7 +7,7 @@ struct LifeFault: CustomStringConvertible {
     private let number: Int
     private let code: ResultCode?
     private let isPersistent: Bool
-    /// Whether the application closes its files when it has seen it.
+    /// Whether the application closes its files when it has seen the error.
     let reopens: Bool
 
     init(_ dice: Dice) {
@@ -45,7 +45,7 @@ extension LifeWorld {
         fault = nil
     }
 
-    /// Does something that may fail by the fault, and does it again then.
+    /// Does something that may fail because of the fault. If it does, does it once more without the fault.
     func faulty<Result>(_ what: String, _ body: () throws -> Result) throws -> Result {
         guard let fault else { return try body() }
         startFault()

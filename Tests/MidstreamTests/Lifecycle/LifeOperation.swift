@@ -1,4 +1,4 @@
-/// One thing that happens in a life. What it is in particular depends on its seed, and on how far the life has come.
+/// One thing that happens in a life. The operation's seed, and how far the life has come, determine the details.
 struct LifeOperation: Sendable, CustomStringConvertible {
     enum Kind: String, CaseIterable, Sendable {
         case write, step, finish, add, cancel, rebuild, alter, reopen, openTwice, writePlainly, useFile, backUpOrRestore

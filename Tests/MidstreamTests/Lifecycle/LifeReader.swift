@@ -2,18 +2,18 @@ import Dispatch
 import Midstream
 import SQLiteConnection
 
-/// A read transaction of a file that stays open while other things happen, and sees what it saw.
+/// A read transaction of a file. It stays open while other things happen, and must go on seeing what it saw at first.
 final class LifeReader: @unchecked Sendable {
     let file: Int
     private let statements: [String]
     private let requests = DispatchSemaphore(value: 0)
     private let answers = DispatchSemaphore(value: 0)
-    /// Written by one thread while the other waits.
+    /// One thread writes this while the other waits.
     private var isOver = false
     private var found: Result<[[String]], any Error> = .success([])
     private var first: [[String]] = []
 
-    /// - Parameter statements: What is read, and must not change.
+    /// - Parameter statements: The queries whose rows must not change.
     init(_ file: Int, _ statements: [String], open: @escaping @Sendable () throws -> Database) throws {
         self.file = file
         self.statements = statements
@@ -28,7 +28,7 @@ final class LifeReader: @unchecked Sendable {
             defer { database.close() }
             try database.read { access in
                 repeat {
-                    // Where rows are known by no column, they come in any order.
+                    // If no column identifies the rows, they come in any order.
                     found = Result { try statements.map { try access.fetchAll($0).map(LifeWorld.text).sorted() } }
                     answers.signal()
                     requests.wait()
@@ -40,7 +40,7 @@ final class LifeReader: @unchecked Sendable {
         answers.signal()
     }
 
-    /// What it sees that it has not seen in the beginning, in words.
+    /// In words, what the reader sees now and did not see at first; `nil` if nothing has changed.
     func difference() -> String? {
         requests.signal()
         answers.wait()
@@ -61,7 +61,7 @@ final class LifeReader: @unchecked Sendable {
 }
 
 extension LifeWorld {
-    /// Has somebody read a file from now on, or until now.
+    /// Starts a reader of a file, and ends the one from before, if there is one; or only ends that one.
     func holdReader(_ dice: Dice) throws {
         if state.tables.isEmpty { return }
         let file = dice.pick(state.tables).place.file

@@ -3,7 +3,7 @@ import SQLiteFeatures
 
 /// The shape of a logical table: its key, its columns and its indexes, without its name.
 struct LifeShape: Sendable {
-    /// How rows are told apart.
+    /// The kinds of keys, by which rows are told apart.
     enum Key: CaseIterable, Sendable {
         case alias, autoIncrement, implicit, number, text, keyedText, pair
 
@@ -13,7 +13,7 @@ struct LifeShape: Sendable {
         var isRowID: Bool { self == .alias || self == .autoIncrement }
         /// Whether a row may be inserted without its key.
         var isChosenBySQLite: Bool { self == .alias || self == .autoIncrement || self == .implicit }
-        /// What rows are put in order by.
+        /// The columns by which rows are ordered.
         var order: String {
             switch self {
             case .implicit: "rowid"
@@ -34,7 +34,8 @@ struct LifeShape: Sendable {
             }
         }
 
-        /// What rows have whose keys other kinds can have as well, where a table may have others too.
+        /// A condition for the rows whose keys tables of other kinds can have as well; `nil` if a table of this kind
+        /// can have no other rows.
         var ownCondition: String? {
             switch self {
             case .number: "typeof(id) = 'integer'"
@@ -43,7 +44,7 @@ struct LifeShape: Sendable {
             }
         }
 
-        /// Keys of rows that do not.
+        /// Keys of rows that do not meet this condition.
         func strangers(_ dice: Dice) -> [String] {
             guard self == .number else { return (0..<dice.between(1, 60)).map { _ in "NULL" } }
             return (0..<dice.between(1, 60)).map { number in
@@ -58,10 +59,10 @@ struct LifeShape: Sendable {
     struct Column: Sendable {
         var name: String
         var type: String
-        /// All that follows the type.
+        /// What follows the type in the column's definition.
         var rest = ""
         var isUnique = false
-        /// An expression that must not be false.
+        /// The expression of a CHECK: rows for which it is false are refused.
         var check: String?
 
         var definition: String {
@@ -76,10 +77,10 @@ struct LifeShape: Sendable {
     }
 
     var key: Key
-    /// Those besides `id` and `k`.
+    /// The columns besides `id` and `k`.
     var columns: [Column]
     var indexes: [Index] = []
-    /// A column that is made of others.
+    /// A generated column, made of others.
     var generated: String?
 
     // MARK: SQL
@@ -102,17 +103,17 @@ struct LifeShape: Sendable {
     /// The columns that are stored.
     var stored: [String] { ["id", "k"] + columns.map(\.quoted) }
 
-    /// All values, with the rowid where it is known.
+    /// A query of all values, with the rowid if it is known.
     func dump(_ name: String, rowIDs: Bool, where part: String? = nil) -> String {
         let all = stored + (generated == nil ? [] : ["g"]) + (key == .implicit && rowIDs ? ["rowid"] : [])
         return
             "SELECT \(all.joined(separator: ", ")) FROM \(name)\(part.map { " WHERE \($0)" } ?? "") ORDER BY \(key.order)"
     }
 
-    /// The columns that have a CHECK, which no NULL violates.
+    /// The columns that have a CHECK. A NULL violates none of the CHECKs.
     var checked: [String] { columns.filter { $0.check != nil }.map(\.name) }
 
-    /// Rows that a CHECK refuses.
+    /// A condition for the rows that a CHECK refuses.
     var refused: String? {
         let checks = columns.compactMap { $0.check.map { "NOT (\($0))" } }
         return checks.isEmpty ? nil : checks.joined(separator: " OR ")
@@ -141,8 +142,8 @@ struct LifeShape: Sendable {
         }
     }
 
-    /// What another version of the application might want, with what its columns are made of where it is not the column of the
-    /// same name.
+    /// A shape that another version of the application might want. It comes with what its columns are made of, for
+    /// columns that are not made of the column of the same name.
     ///
     /// - Parameters:
     ///   - wild: Whether all kinds of keys and constraints may come.
@@ -199,7 +200,7 @@ struct LifeShape: Sendable {
 }
 
 extension LifeShape.Key {
-    /// The kinds that its rows can move to as they are.
+    /// The kinds of keys to which rows with this kind can move as they are.
     fileprivate var easily: [LifeShape.Key] {
         switch self {
         case .alias, .autoIncrement, .implicit: [.alias, .autoIncrement, .implicit]
@@ -210,7 +211,7 @@ extension LifeShape.Key {
     }
 }
 
-/// Another shape of a logical table, and what its columns are made of.
+/// Another shape of a logical table, and what the columns of that shape are made of.
 struct LifeChange: Sendable {
     enum Origin: Sendable {
         case column(String), expression(String), defaultValue(String), rowID
@@ -230,7 +231,7 @@ struct LifeChange: Sendable {
         }
     }
 
-    /// What SQLite alone copies the rows by.
+    /// The statement by which SQLite alone copies the rows.
     func copy(from old: String, _ oldShape: LifeShape, to new: String, condition: String?) -> String {
         var columns = shape.stored
         var values = (["id", "k"] + shape.columns.map(\.name)).map { name in

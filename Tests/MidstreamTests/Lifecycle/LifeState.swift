@@ -9,25 +9,25 @@ struct LifePlace: Hashable, Sendable, CustomStringConvertible {
 
 /// A move of a logical table that goes on.
 struct LifeMove: Sendable {
-    /// Where the rows came from; `nil` for a rebuilt table.
+    /// The place from which the rows came; `nil` for a rebuilt table.
     var origin: LifePlace?
     var former: LifeShape
-    /// What the columns were made of.
+    /// What the columns were made of. A column that is not here was made of the column of its name.
     var made: [String: LifeChange.Origin] = [:]
     var isReturning = false
-    /// Which rows of the origin are its own.
+    /// The condition of the origin's rows that move.
     var condition: String?
-    /// How many others the origin has.
+    /// How many rows of the origin do not move.
     var strangers = 0
-    /// The files that rows may be on their way from besides, by moves that go on.
+    /// Other files from which rows may still be on their way, by earlier moves that go on.
     var earlier: Set<Int> = []
 
-    /// What a table that moves elsewhere by another move has rows on their way from.
+    /// The files from which rows may be on their way into a table that now moves elsewhere by another move.
     static func files(of table: LifeTable) -> Set<Int> {
         table.move.map { $0.earlier.union([$0.origin?.file].compactMap(\.self)) } ?? []
     }
 
-    /// The same, where the table has been rebuilt meanwhile.
+    /// This move, after the table has been rebuilt meanwhile.
     func followed(by change: LifeChange) -> LifeMove {
         var move = self
         move.made = [:]
@@ -43,7 +43,7 @@ struct LifeMove: Sendable {
         return move
     }
 
-    /// What the former columns are made of, when the rows return.
+    /// What the former columns are made of when the rows return.
     var inverted: [String: LifeChange.Origin] {
         var inverted: [String: LifeChange.Origin] = [:]
         for (name, origin) in made {
@@ -52,9 +52,9 @@ struct LifeMove: Sendable {
         return inverted
     }
 
-    /// Whether what the columns are made of can be turned round, so that rows of that shape return as they are.
+    /// Whether the mapping of the columns can be reversed, so that rows of that shape can return as they are.
     func isReversible(from shape: LifeShape) -> Bool {
-        // The column that the rowid has taken the place of is in the source still.
+        // The source still has the column in whose place the rowid came.
         if case .rowID? = made["id"] { return false }
         let origins = shape.columns.map { column in (column, made[column.name] ?? .column(column.name)) }
         return former.columns.allSatisfy { column in
@@ -71,23 +71,24 @@ struct LifeTable: Sendable {
     var place: LifePlace
     var shape: LifeShape
     var move: LifeMove?
-    /// Whether the plain table has the same rowids where they are no column.
+    /// Whether rows have the same rowids in the plain table, if the rowids are no column.
     var knowsRowIDs = true
-    /// Whether the plain table gives the same keys under AUTOINCREMENT.
+    /// Whether AUTOINCREMENT gives the same keys in the plain table.
     var knowsSequence = true
     /// Whether rows that are refused are set aside.
     var setsAside = false
-    /// Whether they are mended.
+    /// Whether rows that are refused get other values from the application.
     var mends = false
-    /// Which rows of the place are its own, where another table's are there too. It takes no writes then.
+    /// The condition of the table's own rows, if the place has rows of another table as well. Nobody writes the table
+    /// then.
     var part: String?
-    /// How many parts the place has.
+    /// Into how many parts the place is split.
     var parts = 1
 
-    /// Whether rows that are refused by the shape that it has do not come as they are.
+    /// Whether rows that the table's shape refuses do not come as they are.
     var isMended: Bool { move != nil && (setsAside || mends) }
 
-    /// What its plain table is called.
+    /// The name of the plain table.
     var plain: String { part == nil ? place.table : "part\(id)" }
 }
 
@@ -101,7 +102,7 @@ struct LifeCall: Sendable {
         var change: LifeChange
         var verification = MigrationVerification.batches
         var setsAside = false
-        /// The columns that the application has be NULL in rows that are refused.
+        /// The columns for which the application answers NULL if a row is refused.
         var mended: [String] = []
     }
 
@@ -117,11 +118,11 @@ struct LifeKept: Sendable {
     var shape: LifeShape
     /// The file that has the rows.
     var target: Int
-    /// Whether it has others of its own.
+    /// Whether the table still has rows that did not move.
     var hasStrangers = false
 }
 
-/// All that a life knows of its files, besides what they hold.
+/// All that a life knows about its files, apart from their content.
 struct LifeState: Sendable {
     var tables: [LifeTable] = []
     var calls: [LifeCall] = []

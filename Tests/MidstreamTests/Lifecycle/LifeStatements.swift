@@ -30,7 +30,7 @@ struct LifeStatements {
         }
     }
 
-    /// What a program without Midstream might write.
+    /// A statement that a program without Midstream might write.
     ///
     /// - Parameter known: Whether the plain table has this table's name and shape.
     func plainWrite(known: Bool) -> String {
@@ -86,7 +86,7 @@ struct LifeStatements {
         shape.key == .pair ? "id = \(id()) AND k = \(dice.below(9))" : "id = \(id())"
     }
 
-    /// That of a row, or a new one.
+    /// The id of a row that is there, or a new one.
     private func id() -> String {
         if dice.percent(60),
             let found = try? oracle.fetchAll("SELECT DISTINCT quote(id) FROM \(name) ORDER BY 1").map({
@@ -102,7 +102,7 @@ struct LifeStatements {
 
     private func value(_ column: LifeShape.Column) -> String {
         let number = dice.below(1000)
-        // Those of unique columns seldom meet.
+        // Values of unique columns seldom collide.
         if column.isUnique { return dice.percent(80) ? "\(number * 1000 + dice.below(1000))" : "NULL" }
         let largest =
             SQLiteFeature.largestIntegersInRealColumns.isAvailable ? "9223372036854775807" : "4611686018427387904"

@@ -3,7 +3,7 @@ import SQLiteConnection
 
 /// What happens to files that are closed, and what programs without Midstream do.
 extension LifeWorld {
-    /// The next launch, which says its migrations again, or leaves that to a later one.
+    /// The next launch of the application. It says its migrations again, or leaves that to a later launch.
     func reopen(_ dice: Dice) throws {
         note("reopen")
         for file in Array(databases.keys) where dice.percent(80) { close(file) }
@@ -57,7 +57,7 @@ extension LifeWorld {
         }
     }
 
-    /// A program without Midstream tries to write wherever rows are or have been.
+    /// A program without Midstream tries to write a table where rows are, or have been.
     func writePlainly(_ dice: Dice) throws {
         var places: [(LifePlace, LifeTable, isHead: Bool)] = []
         for table in state.tables where table.part == nil {
@@ -82,13 +82,13 @@ extension LifeWorld {
             let native = outcome { try oracle.execute(sql) }
             guard mine == native else { throw LifeProblem("plainly: \(sql): \(mine), not \(native)") }
         } else if mine == "done" {
-            // Rows that are not there are written by nobody.
+            // A program without Midstream must not write a table whose rows are elsewhere.
             throw LifeProblem("a program without Midstream has written \(place): \(sql)")
         }
         if databases.isEmpty { try launch(saysCalls: dice.percent(30)) }
     }
 
-    /// Whether rows of it are on both sides.
+    /// Whether a table has rows on both sides.
     private func isGuarded(_ table: LifeTable) throws -> Bool {
         guard table.move != nil else { return false }
         return try Database.readMigrationProgress(ofFile: path(table.place.file), key: keys[table.place.file]).tables
@@ -104,9 +104,9 @@ extension LifeWorld {
         } catch { return "\(error)" }
     }
 
-    /// Whether rows of the file's tables may get other rowids, which a move would not survive.
+    /// Whether VACUUM may give the rows of the file's tables other rowids. A move would not survive that.
     private func mayBeVacuumed(_ file: Int) throws -> Bool {
-        // A move of a chain may be waited for whose table has moved on.
+        // A move of a chain may have yet to end although its table has moved on.
         let isOver = try (0..<Self.fileCount).allSatisfy { other in
             try !Files.exists(path(other))
                 || Database.readMigrationProgress(ofFile: path(other), key: keys[other]).tables.allSatisfy {
@@ -150,7 +150,7 @@ extension LifeWorld {
 
     // MARK: Backups
 
-    /// Keeps a copy of all files, or puts back the last one.
+    /// Keeps a copy of all files, or restores the last copy.
     func backUpOrRestore(_ dice: Dice) throws {
         closeAll()
         func names() -> [String] { (0..<Self.fileCount).map { path($0) } }
@@ -160,7 +160,7 @@ extension LifeWorld {
             let (count, indexes) = (state.names, state.indexes)
             state = former
             (state.names, state.indexes) = (count, indexes)
-            // Elsewhere, if they have been copied or moved since.
+            // If the files have been copied or moved since, they are restored at their new paths.
             for name in names() {
                 Files.removeDatabase(name)
                 if Files.exists(name + "-saved") { Files.copyDatabase(name + "-saved", to: name) }
@@ -180,7 +180,8 @@ extension LifeWorld {
 
     // MARK: Other folders
 
-    /// Files get other paths: all together, copied or moved, or one alone, of which the application knows.
+    /// Gives files other paths: copies or moves all of them together, or moves a single file, of which the application
+    /// knows.
     func relocate(_ dice: Dice) throws {
         closeAll()
         folders.append(TemporaryFolder())

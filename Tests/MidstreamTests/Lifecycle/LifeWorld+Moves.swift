@@ -3,7 +3,7 @@ import SQLiteConnection
 
 /// Migrations: their beginning, their steps, their end.
 extension LifeWorld {
-    /// Has a logical table move to another place, from wherever its rows are.
+    /// Makes a logical table move to another place, from wherever its rows are.
     func addMigration(_ dice: Dice) throws {
         guard let table = pick(dice), let index = index(of: table.id) else { return }
         let target = dice.percent(35) ? table.place.file : dice.below(Self.fileCount)
@@ -14,7 +14,7 @@ extension LifeWorld {
         let retirement = dice.weighted([(4, SourceRetirement.drop), (2, .keep), (1, .deleteFileWhenEmpty)])
         var entry = LifeCall.Entry(table: table.id, target: name, source: table.place.table, change: change)
         entry.verification = dice.pick([.batches, .batches, .count, .complete])
-        // By a move that goes on to move elsewhere, the one or the other.
+        // A table that a move goes on to move elsewhere either sets rows aside or mends them, not both.
         entry.setsAside = change.shape.refused != nil && !table.mends && dice.percent(40)
         if !entry.setsAside, !table.setsAside, dice.percent(50) { entry.mended = change.shape.checked }
         let strangers = dice.percent(50) ? try insertStrangers(table, dice) : 0
@@ -42,7 +42,7 @@ extension LifeWorld {
         state.tables[index].shape = change.shape
         if change.shape.key == .autoIncrement { state.tables[index].knowsSequence = false }
         state.tables[index].move = move
-        // What came before may have set rows aside, and may go on doing so.
+        // The move before may have set rows aside, and may go on doing so.
         state.tables[index].setsAside = table.setsAside || entry.setsAside
         state.tables[index].mends = table.mends || !entry.mended.isEmpty
         if change.shape.key == .implicit, table.shape.key != .implicit || !table.knowsRowIDs {
@@ -51,12 +51,12 @@ extension LifeWorld {
         try settle()
     }
 
-    /// Inserts rows that have no keys as the table's own have, and do not belong to it.
+    /// Inserts rows that do not belong to the table, with keys of another kind than the table's own rows have.
     ///
-    /// - Returns: How many there are.
+    /// - Returns: How many such rows there are.
     private func insertStrangers(_ table: LifeTable, _ dice: Dice) throws -> Int {
         guard table.move == nil, let condition = table.shape.key.ownCondition else { return 0 }
-        // By an upgrade its own rows may have come to have such keys.
+        // After an upgrade, the table's own rows may have such keys.
         let own = "SELECT count(*) FROM \(table.plain) WHERE NOT ifnull(\(condition), 0)"
         guard try oracle.fetchValue(Int.self, own) == 0 else { return 0 }
         let keys = table.shape.key.strangers(dice).map { "(\($0), 1)" }.joined(separator: ", ")
@@ -64,7 +64,7 @@ extension LifeWorld {
             do {
                 try plain.execute("INSERT OR IGNORE INTO \(table.place.table)(id, k) VALUES \(keys)")
             } catch {
-                // A fence, where it has moved before, or a reader.
+                // A fence is in the way, if rows of the table have moved before, or a reader is.
                 note("  no strangers: \(error)")
                 return 0
             }
@@ -85,10 +85,10 @@ extension LifeWorld {
         }
     }
 
-    /// Makes a target and has a table move there, as its plain table does.
+    /// Makes a target and begins to move a table there, in the plain database as well.
     ///
-    /// - Parameter refusing: Makes sure that an error is one that may be, told whether all rows fit.
-    /// - Returns: Whether it moves.
+    /// - Parameter refusing: Checks that an error may occur; is told whether all rows fit.
+    /// - Returns: Whether the table moves.
     func begin(
         _ call: LifeCall,
         of table: LifeTable,
@@ -111,11 +111,11 @@ extension LifeWorld {
         return true
     }
 
-    /// Says a call as a launch does.
+    /// Says a call again, as a launch does.
     func begin(_ call: LifeCall) throws {
         let entries = call.entries
         let source: MigrationSource = call.target == call.source ? .sameDatabase : .file(path(call.source))
-        // A table may have gone since.
+        // A table may have gone since the call was first made.
         _ = try faulty("begin") {
             try database(call.target).addMigration(
                 source: source,
@@ -144,7 +144,8 @@ extension LifeWorld {
 
     // MARK: The target's table
 
-    /// Makes an empty table. What a table that has moved away has left there goes, and what was said of it.
+    /// Makes an empty table. If a table that has moved away has left a view of that name, drops the view, and forgets
+    /// what was said of that table.
     func createTarget(_ place: LifePlace, _ shape: LifeShape) throws -> Bool {
         let database = try database(place.file)
         do {
@@ -154,7 +155,7 @@ extension LifeWorld {
                 [place.table]
             )
             if let type {
-                // A table that was kept, or that others still read.
+                // The table was kept, or others still read it.
                 guard type == "view" else {
                     note("  there is a \(type) of that name")
                     return false
@@ -171,7 +172,7 @@ extension LifeWorld {
         return true
     }
 
-    /// What the application does not say again, since the name means something else from now on.
+    /// Forgets calls that the application does not repeat, since the name means something else from now on.
     func forget(_ place: LifePlace) {
         for index in state.calls.indices {
             let call = state.calls[index]
@@ -195,7 +196,7 @@ extension LifeWorld {
 
     /// Copies the plain table into another shape, beside it.
     ///
-    /// - Returns: Whether all rows fit, but for those that a CHECK refuses.
+    /// - Returns: Whether all rows fit, apart from those that a CHECK refuses.
     func prepareConversion(
         _ table: LifeTable,
         _ change: LifeChange,
@@ -273,7 +274,7 @@ extension LifeWorld {
             .joined(separator: ", ")
     }
 
-    /// Moves everything that a file has to get.
+    /// Moves everything that has yet to come into a file.
     func finish(_ file: Int) throws {
         note("finish f\(file)")
         for _ in 0..<400 {
@@ -299,13 +300,14 @@ extension LifeWorld {
 
     /// Finds out which moves have come to their end.
     func settle() throws {
-        // All rows are back, and the table that they were in is empty, until a step has told so: it may go on with others.
+        // When all rows are back, the table in which they were is empty. Until a step has told that it has returned, it
+        // may go on with others.
         for file in Set(state.tables.filter { $0.move != nil }.map(\.place.file)) {
             let database = try database(file)
             for round in 0..<10
             where try database.readMigrationProgress().tables.contains(where: { $0.isReturning && $0.phase == .copied })
             {
-                // It may be the one that is waited for.
+                // The step may be waiting for this reader.
                 if round == 5 { endReader() }
                 try database.stepMigration()
             }
@@ -337,13 +339,13 @@ extension LifeWorld {
         guard !moving.isEmpty else { return }
         let table = dice.pick(moving)
         let isOfAll = dice.percent(25) && moving.count == state.tables.filter { $0.move != nil }.count
-        // Those that share its source return with it.
+        // The tables that share its source return together with it.
         let group = moving.filter { other in
             other.id == table.id
                 || table.move?.condition != nil && other.move?.condition != nil
                     && other.move?.origin == table.move?.origin
         }
-        // A source of which a part returns, and another moves to its end, is promised to nobody.
+        // If a part of a source returns while another part moves to its end, nothing is promised for the source.
         let hasRest = state.tables.contains { $0.part != nil && $0.place == table.move?.origin }
         if let move = table.move, move.condition != nil, move.strangers == 0, group.count == 1, !hasRest { return }
         note("cancel \(isOfAll ? "all of f\(table.place.file)" : "\(group.map(\.place))")")
@@ -367,7 +369,7 @@ extension LifeWorld {
                 throw LifeOver()
             }
         }
-        // No row had come, and all are in the source as they were. The plain tables do not know how that was.
+        // If no row had come, all rows are in the source as they were. The plain tables do not know how they were.
         let returning = isOfAll ? moving.filter { files.contains($0.place.file) } : group
         if returning.contains(where: { !($0.move?.isReversible(from: $0.shape) ?? true) }) { throw LifeOver() }
         for file in files { try noteReturning(file, group, isOfAll) }
@@ -423,10 +425,10 @@ extension LifeWorld {
         try reunite(origin)
     }
 
-    /// Makes one table of the parts that have returned to a place, when all have.
+    /// Makes one table of the parts that have returned to a place, once all of them have returned.
     private func reunite(_ origin: LifePlace) throws {
         let parts = state.tables.filter { $0.place == origin && $0.part != nil }
-        // What has moved on, or to its end, is no part of it any more.
+        // A part that has moved on, or to its end, does not count any more.
         guard let first = parts.first, parts.count == first.parts else { return }
         note("  \(parts.count) parts of \(origin) are one table again")
         var whole = first

@@ -1,12 +1,12 @@
 import Midstream
 import SQLiteConnection
 
-/// What comes then is promised to nobody.
+/// Ends a life: nothing is promised for what comes after.
 struct LifeOver: Error {}
 
 /// Tables that become two, and two that become one.
 extension LifeWorld {
-    /// Has the rows of a table move into two others.
+    /// Makes the rows of a table move into two others.
     func split(_ dice: Dice) throws {
         guard let table = pick(dice), table.move == nil || dice.percent(20), table.move?.isReturning != true,
             !table.isMended
@@ -27,7 +27,7 @@ extension LifeWorld {
             var half = LifeTable(id: state.names, place: place, shape: change.shape)
             half.move = LifeMove(origin: table.place, former: table.shape, made: change.made, condition: condition)
             half.move?.earlier = LifeMove.files(of: table)
-            // Each goes on with the ids of all.
+            // Each half goes on with the ids of the whole table.
             half.knowsSequence = false
             half.knowsRowIDs = table.knowsRowIDs && (table.shape.key == .implicit || change.shape.key != .implicit)
             var entry = LifeCall.Entry(table: half.id, target: place.table, source: table.place.table, change: change)
@@ -63,7 +63,7 @@ extension LifeWorld {
         try settle()
     }
 
-    /// Has some rows of a table move into another, and the rest, perhaps, into one of any file.
+    /// Makes some rows of a table move into another table, and perhaps the rest into another, in any file.
     private func splitOff(
         _ conditions: [String],
         of table: LifeTable,
@@ -89,14 +89,14 @@ extension LifeWorld {
             }
         }
         try oracle.execute("RELEASE conversion")
-        // It is one table until the first half moves.
+        // The table is one until its first half moves.
         guard try movePart(halves[0], retirement, dice, { state.tables.removeAll { $0.id == table.id } }) else {
             for half in halves { try oracle.execute("DROP TABLE \(half.plain)") }
             return
         }
         try oracle.execute("DROP TABLE \(table.plain)")
         guard try oracle.fetchValue(Int.self, "SELECT count(*) FROM \(halves[1].plain)") != 0 else {
-            // What has no rows goes with the last of those that have.
+            // A half without rows goes with the last of those that have rows.
             try oracle.execute("DROP TABLE \(halves[1].plain)")
             return try settle()
         }
@@ -105,12 +105,12 @@ extension LifeWorld {
         try settle()
     }
 
-    /// Has a part that is left of a table move.
+    /// Makes a part that is left of a table move.
     func movePart(_ dice: Dice) throws {
         let parts = state.tables.filter { $0.part != nil }
         guard !parts.isEmpty else { return }
         let table = dice.pick(parts)
-        // What has no rows goes, or went, with the last of those that have.
+        // A part without rows goes, or has gone, with the last of those that have rows.
         for part in parts where part.place == table.place {
             if try oracle.fetchValue(Int.self, "SELECT count(*) FROM \(part.plain)") == 0 { return }
         }
@@ -119,7 +119,7 @@ extension LifeWorld {
         try settle()
     }
 
-    /// What has no rows goes with the last of those that have.
+    /// Forgets parts without rows: such a part goes with the last of those that have rows.
     func forgetEmptyParts() throws {
         for part in state.tables where part.part != nil && Files.exists(path(part.place.file)) {
             let isThere = try database(part.place.file)
@@ -132,8 +132,8 @@ extension LifeWorld {
         }
     }
 
-    /// - Parameter begun: What is to be done when it has begun.
-    /// - Returns: Whether it moves.
+    /// - Parameter begun: What is to be done when the move has begun.
+    /// - Returns: Whether the part moves.
     private func movePart(
         _ part: LifeTable,
         _ retirement: SourceRetirement,
@@ -150,7 +150,8 @@ extension LifeWorld {
                 + "\(change.shape.createTable(place.table)); \(change.made)"
         )
         let moves = try begin(call, of: part, to: place, change) { error, fits in
-            // Neither may a part move within the file, and another into another file, nor while another one returns.
+            // One part may not move within the file while another moves into another file. Nor may a part move while
+            // another one returns.
             let isReturning = state.tables.contains { $0.move?.isReturning == true && $0.move?.origin == part.place }
             if let error = error as? MigrationError, error.code == .foreignState,
                 error.message.contains("already belong") || isReturning && error.message.contains("are returning")
@@ -179,7 +180,7 @@ extension LifeWorld {
         return true
     }
 
-    /// Has the rows of a table move into one that there is, with its rows.
+    /// Makes the rows of a table move into a table that is there already, with its rows.
     func join(_ dice: Dice) throws {
         guard let table = pick(dice), table.move?.isReturning != true, !table.isMended else { return }
         let others = state.tables.filter { other in
@@ -216,7 +217,7 @@ extension LifeWorld {
             try begin(call)
         } catch {
             try forgetConversion()
-            // Rowids that are no column meet, while the plain table gives new ones.
+            // Rowids that are no column may collide, whereas the plain table gives new ones.
             let haveRowIDs = other.shape.key.hasRowID && !other.shape.key.isRowID
             return try refuse("join", error, of: table, fits: inserted && !haveRowIDs)
         }
@@ -237,7 +238,7 @@ extension LifeWorld {
         try settle()
     }
 
-    /// Copies a plain table's rows into another, in a savepoint.
+    /// Copies the rows of a plain table into another one, in a savepoint.
     func prepareInsertion(_ table: LifeTable, _ change: LifeChange, into name: String) -> Bool {
         do {
             try oracle.execute("SAVEPOINT conversion")

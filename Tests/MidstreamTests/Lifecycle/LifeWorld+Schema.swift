@@ -31,7 +31,7 @@ extension LifeWorld {
             if try !isDone(in: table.place, before, error) { return try forgetConversion() }
         } catch {
             try forgetConversion()
-            // Rows that do not fit may be told by SQLite's own error.
+            // SQLite's own error may tell of rows that do not fit.
             let mayNotFit = !converted || table.shape.refused != nil || change.shape.refused != nil
             if let error = error as? SQLiteError, [.constraint, .mismatch].contains(error.code.primary), mayNotFit {
                 return note("  refused: \(error)")
@@ -57,7 +57,7 @@ extension LifeWorld {
             }
             try oracle.execute("ALTER TABLE \(name) RENAME TO \(new)")
             state.tables[index].place.table = new
-            // What is moving is known by the former name.
+            // Calls know the moving table by its former name.
             forgetCalls(into: table.place)
             for other in state.tables.indices where state.tables[other].move?.origin == table.place {
                 state.tables[other].move?.origin?.table = new
@@ -103,7 +103,7 @@ extension LifeWorld {
                 state.tables[other].knowsRowIDs = false
             }
             do { try database.execute("VACUUM") } catch {
-                // It needs the rows of all tables of the file.
+                // VACUUM needs the rows of all tables of the file.
                 let refused = try state.tables.first { try $0.place.file == table.place.file && hasRefusedRows($0) }
                 return try refuse("vacuum", error, of: refused ?? table)
             }
@@ -113,7 +113,7 @@ extension LifeWorld {
             do {
                 try database.execute(sql)
             } catch let error as SQLiteError where error.code.primary == .constraint {
-                // A CHECK refuses rows as they are, and the plain table has them too.
+                // A CHECK refuses rows of the table as they are. The plain table has such rows too.
                 if error.code == Self.checkFailed, try hasRefusedRows(table) { return }
                 guard try failsNatively(sql) else { throw LifeProblem("update all: \(error), and not by SQLite alone") }
                 return
@@ -130,7 +130,8 @@ extension LifeWorld {
         return false
     }
 
-    /// What the table is made of has changed by a name, which another version of the application would say otherwise.
+    /// Forgets the calls for a table, since a name that they use has changed. Another version of the application would
+    /// make other calls.
     private func forgetCalls(into place: LifePlace) {
         for index in state.calls.indices where state.calls[index].target == place.file {
             state.calls[index].entries.removeAll { $0.target == place.table }

@@ -10,7 +10,7 @@ extension LifeWorld {
         guard let table = pick(dice), let index = index(of: table.id) else { return }
         var change = table.shape.changed(dice, wild: dice.percent(20), drops: false)
         if change.made["id"] != nil { return }
-        // What is said of columns counts where they are new.
+        // What is said about a column counts only if the column is new.
         change.made = change.made.filter { name, origin in
             if case .column = origin { return true }
             return !table.shape.columns.contains { $0.name == name }
@@ -65,7 +65,7 @@ extension LifeWorld {
         try take(change, of: table, at: index)
     }
 
-    /// What a change of a table in its place makes of it.
+    /// Notes the new shape of a table that was changed in its place.
     func take(_ change: LifeChange, of table: LifeTable, at index: Int) throws {
         try applyConversion(table, to: table.place.table, change.shape)
         state.tables[index].shape = change.shape
@@ -82,7 +82,7 @@ extension LifeWorld {
             .fetchValue(String.self, "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", [place.table])
     }
 
-    /// Whether a change that a fault has struck has come to be all the same.
+    /// Whether a change was made although a fault has struck it.
     func isDone(in place: LifePlace, _ before: String?, _ error: any Error) throws -> Bool {
         note("  fault: \(error)")
         let reopens = fault?.reopens == true && !isOpenTwice
@@ -113,7 +113,7 @@ extension LifeWorld {
         switch dice.below(5) {
         case 0:
             var change = shape.changed(dice, wild: dice.percent(20))
-            // Nobody may mend rows that it refuses.
+            // Nobody could mend rows that such a CHECK refuses.
             for index in change.shape.columns.indices { change.shape.columns[index].check = nil }
             note("rebuild \(place), which was kept: \(change.shape.createTable(place.table))")
             let atOnce = dice.percent(50) ? 0 : 1000

@@ -13,7 +13,7 @@ extension LifeWorld {
         let error: any Error
     }
 
-    /// A transaction of some statements on tables of one file, which may be rolled back.
+    /// Runs a transaction of some statements on tables of one file. It may be rolled back.
     func write(_ dice: Dice) throws {
         guard let first = pick(dice) else { return }
         let file = first.place.file
@@ -40,7 +40,7 @@ extension LifeWorld {
                     let mayRefuse =
                         try mine.contains("CHECK constraint failed") && table.map { try hasRefusedRows($0) } ?? false
                     let native = try outcome { try oracle.execute(sql) }
-                    // A row that its CHECK refuses is in the way of an INSERT.
+                    // A row that the table's CHECK refuses is in the way of an INSERT.
                     if mine != native, mayRefuse {
                         throw CheckInTheWay()
                     }
@@ -69,7 +69,7 @@ extension LifeWorld {
             if dice.percent(50), !isOpenTwice { close(file) }
             try oracle.execute("ROLLBACK")
             isOpen = false
-            // What was told to have failed may be there as a whole.
+            // A transaction that was said to have failed may be there as a whole.
             do { try check() } catch {
                 if error is LifeProblem, isRolledBack { throw error }
                 for sql in statements { try? oracle.execute(sql) }
@@ -103,7 +103,7 @@ extension LifeWorld {
         return tables.isEmpty ? nil : dice.pick(tables)
     }
 
-    /// Has the application go on without a row that was refused, and those that a new CHECK refuses.
+    /// Makes the application go on without a row that was refused, and without the rows that a new CHECK refuses.
     func delete(_ refused: MigrationError) throws {
         try deleteRefusedRows()
         for table in state.tables where table.place.table == refused.table && table.part == nil {

@@ -7,36 +7,36 @@ struct LifeProblem: Error, CustomStringConvertible {
     init(_ description: String) { self.description = description }
 }
 
-/// Some files whose tables move to and fro, and beside them a plain database of what each logical table holds.
+/// Some files whose tables move to and fro, and beside them a plain database with the rows of each logical table.
 final class LifeWorld {
     static let fileCount = 3
 
-    /// Where the oracle is.
+    /// The folder of the oracle.
     let folder = TemporaryFolder()
-    /// Where the files are, or have been.
+    /// The folders in which the files are, or have been.
     var folders = [TemporaryFolder()]
     var state = LifeState()
     var oracle: Connection
-    /// Whether steps build tables, or move their rows in batches.
+    /// Whether steps build tables; otherwise steps move rows in batches.
     private var isBuilt = false
-    /// Those that are open.
+    /// The databases that are open, by the numbers of their files.
     var databases: [Int: Database] = [:]
     /// What has been done, in words.
     var log: [String] = []
-    /// What was refused, and how often.
+    /// Which refusals occurred, and how often.
     var refusals: [String: Int] = [:]
-    /// Copies of all files, with what was known then.
+    /// What was known when all files were last copied; `nil` if there is no copy.
     var backup: LifeState?
     var isVerbose = false
     /// Whether two databases of a file are open.
     var isOpenTwice = false
-    /// What is to fail next.
+    /// The fault that is to strike next.
     var fault: LifeFault?
     /// How many faults there were, and how many of them struck.
     var faults = (begun: 0, struck: 0)
-    /// Somebody who reads all the while.
+    /// A reader that reads all the time.
     var reader: LifeReader?
-    /// What each file is encrypted by.
+    /// The key with which each file is encrypted; `nil` for none.
     let keys: [EncryptionKey?]
 
     init(_ dice: Dice) throws {
@@ -76,7 +76,7 @@ final class LifeWorld {
         return configuration
     }
 
-    /// The database of a file, opened if it is not.
+    /// The database of a file. It is opened if it is not open.
     func database(_ file: Int) throws -> Database {
         if let database = databases[file] { return database }
         let database = try faulty("open f\(file)") {
@@ -109,10 +109,10 @@ final class LifeWorld {
         print(text)
     }
 
-    /// Counts a refusal that is documented of the operation; everything else is a problem.
+    /// Counts a refusal that is documented for the operation. Every other error is a problem.
     ///
     /// - Parameters:
-    ///   - table: The table whose rows it writes or moves, where it may find some that a CHECK refuses.
+    ///   - table: The table whose rows the operation writes or moves. It may have rows that a CHECK refuses.
     ///   - fits: Whether all rows that are to go elsewhere have been tried there, and fit.
     func refuse(_ operation: String, _ error: any Error, of table: LifeTable? = nil, fits: Bool = false) throws {
         if let error = error as? SQLiteError, error.code == Self.checkFailed, let table, try hasRefusedRows(table) {
@@ -147,7 +147,7 @@ final class LifeWorld {
     /// SQLITE_CONSTRAINT_CHECK. Source: <https://www.sqlite.org/rescode.html#constraint_check>.
     static let checkFailed = ResultCode(rawValue: 275)
 
-    /// What each operation may be refused by.
+    /// The errors with which each operation may be refused.
     private static let refusals: [String: Set<MigrationError.Code>] = {
         let moves: Set<MigrationError.Code> = [.unsupported, .unequalTables, .keyCollision, .misuse, .rowRefused]
         return [
@@ -200,7 +200,7 @@ final class LifeWorld {
 
     // MARK: Checks
 
-    /// Compares every logical table with its plain one.
+    /// Compares every logical table with its plain table.
     func check(plainlyToo: Bool = false) throws {
         try checkReader()
         for index in state.tables.indices {
@@ -246,15 +246,15 @@ final class LifeWorld {
         guard plainlyToo else { return }
         for file in 0..<Self.fileCount where Files.exists(path(file)) {
             let found = try plainly(file) { try $0.fetchValue(String.self, "PRAGMA integrity_check") }
-            // An UPDATE leaves a row as it is that was there before its CHECK.
+            // An UPDATE leaves a row as it is if the row was there before its CHECK.
             if found?.hasPrefix("CHECK constraint failed") == true { continue }
             if found != "ok" { throw LifeProblem("f\(file) is damaged: \(found ?? "")") }
         }
     }
 
-    /// Rows of the plain table that a CHECK refuses, by the values of the columns that they are told apart by.
+    /// The missing rows of the plain table, if a CHECK refuses them, by the values of the columns that identify them.
     ///
-    /// - Returns: `nil` where some of the missing rows are none of these.
+    /// - Returns: `nil` if a CHECK refuses only some of the missing rows, or none.
     private func refusedRows(_ table: LifeTable, _ missing: Set<String>) throws -> (names: [String], keys: [Arguments])?
     {
         guard !missing.isEmpty, let refused = table.shape.refused else { return nil }
@@ -268,9 +268,9 @@ final class LifeWorld {
         return (names.map { "\($0) = ?" }, aside.map { Arguments(Array($0.values.prefix(names.count))) })
     }
 
-    /// Has the plain table have what the application has answered of rows that were refused.
+    /// Gives refused rows of the plain table the values that the application has answered.
     ///
-    /// - Returns: Whether there were some.
+    /// - Returns: Whether there were such rows.
     private func mend(_ table: LifeTable, _ missing: Set<String>) throws -> Bool {
         guard let (names, keys) = try refusedRows(table, missing) else { return false }
         let assignments = table.shape.checked.map { "\"\($0)\" = NULL" }.joined(separator: ", ")
@@ -284,9 +284,9 @@ final class LifeWorld {
         return true
     }
 
-    /// Takes rows out of the plain table that have been set aside.
+    /// Deletes rows that have been set aside from the plain table.
     ///
-    /// - Returns: Whether there were some.
+    /// - Returns: Whether there were such rows.
     private func takeAside(_ table: LifeTable, _ missing: Set<String>) throws -> Bool {
         guard let (names, aside) = try refusedRows(table, missing) else { return false }
         for key in aside {
@@ -307,7 +307,7 @@ final class LifeWorld {
         return true
     }
 
-    /// Takes over which rowids the rows have.
+    /// Gives the plain table's rows the rowids that the rows really have.
     private func learnRowIDs(_ index: Int) throws {
         let table = state.tables[index]
         guard table.shape.key == .implicit else { return state.tables[index].knowsRowIDs = true }
@@ -329,7 +329,7 @@ final class LifeWorld {
         state.tables[index].knowsRowIDs = true
     }
 
-    /// Unlike SQLite's comparison it tells 1 from 1.0.
+    /// Unlike SQLite's comparison, this tells 1 from 1.0.
     static func text(_ row: Row) -> String { text(row.values) }
 
     private static func text(_ values: [SQLiteValue]) -> String {

@@ -7,11 +7,11 @@ import Testing
     import Darwin
 #endif
 
-/// Random lives of files, in which migrations, rebuilds, cancellations and what else there is meet: after each operation every
-/// table has the rows that plain SQLite has.
+/// Random lives of files, in which migrations, rebuilds, cancellations and other operations meet. After each operation,
+/// every table must have the rows that plain SQLite has.
 ///
-/// `MIDSTREAM_LIFECYCLE_SEED` and `MIDSTREAM_LIFECYCLE_LIFE` replay what a failure prints; `MIDSTREAM_LIFECYCLE_COUNT` lives are
-/// tried, or as many as `MIDSTREAM_LIFECYCLE_SECONDS` allow.
+/// `MIDSTREAM_LIFECYCLE_SEED` and `MIDSTREAM_LIFECYCLE_LIFE` replay a failure; the failure prints their values. The
+/// test tries `MIDSTREAM_LIFECYCLE_COUNT` lives, or as many as `MIDSTREAM_LIFECYCLE_SECONDS` allow.
 @Suite struct LifecycleFuzzTests {
     private static func setting(_ name: String) -> UInt64? {
         Files.environment("MIDSTREAM_LIFECYCLE_" + name).flatMap { UInt64($0) }
@@ -44,7 +44,7 @@ import Testing
                 """
             )
         }
-        // One in a few strikes what it was meant for.
+        // One fault in a few strikes the operation for which it was meant.
         if counts.faults >= 30 { #expect(counts.struck > 0, "no fault has struck") }
         if Self.setting("REFUSALS") != nil {
             for (refusal, count) in counts.refusals.sorted(by: { $0.value > $1.value }) {
