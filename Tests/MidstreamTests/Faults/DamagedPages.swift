@@ -4,7 +4,7 @@
     import Darwin
 #endif
 
-/// The pages of a file whose rows have a text "row 17 000…", each with its number, and garbage in their place.
+/// The pages of a file whose rows have a text "row 17 000…", each with its number. Tests overwrite pages with garbage.
 struct DamagedPages {
     let path: String
     let pageSize: Int
@@ -16,12 +16,12 @@ struct DamagedPages {
         bytes = Files.bytes(path)
     }
 
-    /// Pages from 0 on, but for the first one.
+    /// The pages, numbered from 0, except the first.
     var all: Range<Int> { 1..<(bytes.count / pageSize) }
 
     func bytes(of page: Int) -> ArraySlice<UInt8> { bytes[(page * pageSize)...].prefix(pageSize) }
 
-    /// What kind of b-tree page it is.
+    /// The kind of a b-tree page.
     ///
     /// Source: <https://www.sqlite.org/fileformat.html#b_tree_pages>.
     enum Kind: UInt8 {
@@ -43,7 +43,7 @@ struct DamagedPages {
         }
     }
 
-    /// Where the cells of a page are in the file. What else is on it was there once.
+    /// Where the cells of a page are in the file. Whatever else is on the page is left from former content.
     private func cells(of page: Int) -> [Int] {
         let isInterior = [.indexInterior, .tableInterior].contains(kind(page))
         let pointers = page * pageSize + (isInterior ? 12 : 8)
@@ -54,7 +54,7 @@ struct DamagedPages {
         bytes[offset..<(offset + length)].reduce(0) { $0 << 8 | Int($1) }
     }
 
-    /// The leaf with a row; 0 where there is none.
+    /// The leaf with a row; 0 if there is none.
     func leaf(of row: Int64) -> Int {
         all.first { [.tableLeaf, .indexLeaf].contains(kind($0)) && rows($0).contains(row) } ?? 0
     }
@@ -64,7 +64,8 @@ struct DamagedPages {
         (cells(of: page).map { integer($0, 4) } + [integer(page * pageSize + 8, 4)]).map { $0 - 1 }
     }
 
-    /// A page in the middle of a row that has but zeros: of the last one nothing says that it is not what it was.
+    /// An overflow page in the middle of a row, with nothing but zeros. The row's last page would not do, since nothing
+    /// would tell that it has changed.
     var overflow: Int? {
         let zeros = [UInt8](repeating: 0x30, count: pageSize - 4)
         return all.first {
@@ -72,7 +73,7 @@ struct DamagedPages {
         }
     }
 
-    /// - Returns: Whether all could be overwritten.
+    /// - Returns: Whether all pages could be overwritten.
     func overwrite(_ pages: [Int]) -> Bool {
         let file = open(path, O_WRONLY)
         defer { close(file) }

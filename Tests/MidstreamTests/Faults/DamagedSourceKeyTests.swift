@@ -3,7 +3,7 @@ import SQLiteConnection
 import Synchronization
 import Testing
 
-/// A source without rowids that has damaged pages: no other row is lost, and it is told which keys cannot be read.
+/// A source without rowids that has damaged pages: no other row is lost, and Midstream tells which keys cannot be read.
 @Suite struct DamagedSourceKeyTests {
     private let folder = TemporaryFolder()
     private var source: String { folder.file("old.db") }
@@ -14,7 +14,7 @@ import Testing
     /// A row of several pages.
     private static let longRow: Int64 = 1700
 
-    /// By what rows are known.
+    /// The kind of the rows' keys.
     enum Shape: String, CaseIterable {
         case text, descendingText, pairs, descendingPairs, numbers
 
@@ -30,7 +30,7 @@ import Testing
             }
         }
 
-        /// The target's rows are known by their rowids where the key is an integer.
+        /// If the key is an integer, the target's rows are known by their rowids.
         var targetSchema: String { schema + (self == .numbers ? "" : " WITHOUT ROWID") }
 
         /// The key of row `i`, as SQL.
@@ -87,7 +87,7 @@ import Testing
         old.close()
     }
 
-    /// Writes what is in the WAL into the file.
+    /// Writes the content of the WAL into the file.
     private func empty() throws {
         let connection = try Connection(path: source)
         _ = try connection.checkpoint(mode: .truncate)
@@ -99,14 +99,14 @@ import Testing
 
     /// Overwrites pages.
     ///
-    /// - Returns: The rows on them, and those between them.
+    /// - Returns: The rows on these pages, and the rows between them.
     private func inflict(_ damage: Damage, _ shape: Shape) throws -> (lost: Set<Int64>, between: Set<Int64>) {
         let file = DamagedPages(path: source, pageSize: Self.pageSize)
         let order = ordered(shape)
         var pages: [Int]
         var lost: Set<Int64> = []
         var between: Set<Int64> = []
-        /// The next leaf, beyond the row above both.
+        /// The next leaf, beyond the row that the page above has between the two leaves.
         func leaf(after page: Int) throws -> (page: Int, rows: ArraySlice<Int64>) {
             let rows = Set(file.rows(page))
             let end = try #require(order.lastIndex { rows.contains($0) })
@@ -155,7 +155,7 @@ import Testing
 
     // MARK: What is told
 
-    /// The rows of keys.
+    /// The numbers of the rows, by their keys.
     private func numbers(_ shape: Shape) throws -> [[SQLiteValue]: Int64] {
         let connection = try Connection(path: folder.file("keys.db"))
         defer { connection.close() }
@@ -165,7 +165,7 @@ import Testing
         return Dictionary(uniqueKeysWithValues: try rows.map { (Array($0.values.dropFirst()), try $0.get(0)) })
     }
 
-    /// The rows that are told of.
+    /// The rows of which Midstream tells.
     private func rows(_ told: [UnreadableKeys], _ shape: Shape) throws -> Set<Int64> {
         let numbers = try numbers(shape)
         func number(_ key: [SQLiteValue]?) throws -> Int64? { try key.map { try #require(numbers[$0]) } }
@@ -186,7 +186,7 @@ import Testing
         return rows
     }
 
-    /// What the report table has.
+    /// The content of the report table.
     private func report(_ database: Database, _ shape: Shape) throws -> [UnreadableKeys] {
         try database.fetchAll("SELECT * FROM midstream_unreadable_t ORDER BY rowid").map { row in
             let values = row.values.dropLast()
@@ -203,7 +203,7 @@ import Testing
         }
     }
 
-    /// The rows that have come, by what they have in their texts.
+    /// The rows that have come, as their texts number them.
     private func arrived() throws -> [Int64] {
         let connection = try Connection(path: target, options: OpenOptions(access: .readOnly))
         defer { connection.close() }
@@ -245,7 +245,7 @@ import Testing
         try theRestMoves(shape, damage, hasIndex: true)
     }
 
-    /// It plans otherwise: less may be found beside damage. What is not found is told.
+    /// An old SQLite makes other plans, so less may be found beside damage. Midstream tells of what is not found.
     private let isOldSQLite = Connection.libraryVersionNumber < 3_040_000
 
     private func theRestMoves(_ shape: Shape, _ damage: Damage, hasIndex: Bool) throws {
@@ -258,7 +258,7 @@ import Testing
         try empty()
         let (onPages, between) = try inflict(damage, shape)
         var lost = onPages.subtracting(rescued)
-        // What cannot be listed is found where numbers are dense.
+        // Keys that no index lists are found if they are dense numbers.
         let isListed = shape == .numbers || shape == .pairs && !isOldSQLite
         if !hasIndex && !isListed { lost.formUnion(between) }
         let events = Mutex<[UnreadableKeys]>([])
@@ -277,18 +277,18 @@ import Testing
         let told = events.withLock(\.self)
         #expect(try report(database, shape) == told)
         #expect(try rows(told, shape) == lost.union(rescued), "\(told)")
-        // Each key is told where it can be listed.
+        // If the keys can be listed, Midstream tells each of them.
         if hasIndex { #expect(told.allSatisfy { if case .between = $0 { false } else { true } }) }
         database.close()
-        // What could not be read stays where it is.
+        // Rows that could not be read stay in the source.
         let old = try Connection(path: source, options: OpenOptions(access: .readOnly))
         defer { old.close() }
         #expect(try old.fetchValue(String.self, "SELECT type FROM sqlite_master WHERE name = 's'") == "table")
     }
 
-    /// A seek reads the whole of each row that it compares with, and so may fail on its way to others.
+    /// A seek reads the whole of each row with which it compares, so it may fail on its way to other rows.
     ///
-    /// - Parameter other: Where in the order of the keys another page is damaged; 0 for nowhere.
+    /// - Parameter other: The position, in the order of the keys, at which another page is damaged; 0 for none.
     @Test(arguments: Sample.pairs(Shape.allCases, [0, 900, 2500]))
     func rowsBesideALongOneMove(_ shape: Shape, _ other: Int) throws {
         // A binary search looks at the middle of its page first.
@@ -314,12 +314,12 @@ import Testing
             database.close()
             try empty()
             let file = DamagedPages(path: source, pageSize: Self.pageSize)
-            // One of two rows that follow each other is on a leaf.
+            // Of two rows that follow each other, one is on a leaf.
             let leaf = other == 0 ? nil : max(file.leaf(of: order[other]), file.leaf(of: order[other + 1]))
             let overflow = try #require(file.overflow)
             #expect(file.overwrite([overflow] + (leaf.map { [$0] } ?? [])))
             database = try begin(shape, .skip)
-            // What has moved before cannot be counted any more.
+            // Rows that have moved before cannot be counted in the source any more.
             #expect(try steps(database)?.code == (other == 900 ? .unreadableRows : nil))
             let lost = Set([longRow] + (other == 2500 ? file.rows(try #require(leaf)) : []))
             #expect(try arrived() == (1...Self.rows).filter { !lost.contains($0) }, "\(distance)")
@@ -337,7 +337,7 @@ import Testing
         var reads = 0
         while reads < 5, try !database.stepMigration(rows: 5).isFinished {
             guard try database.readMigrationProgress().tables.first?.unreadableRowsTable != nil else { continue }
-            // The watermark is sought.
+            // This query seeks the watermark.
             #expect(try database.fetchValue(Int.self, "SELECT count(text) FROM t") == Int(Self.rows) - lost.count)
             reads += 1
         }
@@ -358,7 +358,7 @@ import Testing
         #expect(try arrived() == wanted)
     }
 
-    /// In a source with rowids the key of such a target has an index of its own.
+    /// If the source has rowids, the key of such a target has an index of its own in the source.
     @Test(arguments: [false, true]) func aSourceWithRowidsLosesNoOtherRow(_ isIndexDamaged: Bool) throws {
         try makeSource(.text, options: "")
         try begin(.text, .skip).close()
@@ -376,7 +376,7 @@ import Testing
         let database = try begin(.text, .skip)
         let error = try steps(database)
         #expect(error == nil, "\(String(describing: error))")
-        // The older one goes by the index: no row is missing then that is not told.
+        // An old SQLite goes by the index. Even then, Midstream tells of every row that is missing.
         if isIndexDamaged && isOldSQLite {
             return #expect(try Set(arrived()).union(rows(report(database, .text), .text)) == Set(1...Self.rows))
         }

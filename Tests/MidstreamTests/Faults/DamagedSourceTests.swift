@@ -3,7 +3,7 @@ import SQLiteConnection
 import Synchronization
 import Testing
 
-/// A source with damaged pages: no other row is lost, and it is told which cannot be read.
+/// A source with damaged pages: no other row is lost, and Midstream tells which rows cannot be read.
 @Suite struct DamagedSourceTests {
     private let folder = TemporaryFolder()
     private var source: String { folder.file("old.db") }
@@ -30,7 +30,8 @@ import Testing
         return database
     }
 
-    /// Makes the source, begins to move it, and closes all: what is damaged then is not in a cache.
+    /// Makes the source, begins to move it, and closes all connections, so that no cache has the pages that are then
+    /// damaged.
     private func prepare(_ verification: MigrationVerification = .batches) throws {
         let old = try Connection(path: source)
         try old.execute("PRAGMA page_size = \(Self.pageSize)")
@@ -72,7 +73,7 @@ import Testing
             let connection = try Connection(path: source, options: OpenOptions(access: .readOnly))
             let root: Int? = try connection.fetchValue("SELECT rootpage FROM sqlite_master WHERE name = 's'")
             connection.close()
-            // The second one below the root.
+            // The second interior page below the root.
             let interior = file.all.filter { file.kind($0) == .tableInterior && $0 != (root ?? 0) - 1 }
             pages = [try #require(interior.dropFirst().first)]
             lost = Set(file.children(of: pages[0]).flatMap(file.rows))
@@ -115,7 +116,7 @@ import Testing
         }
     }
 
-    /// What moved beside the damage is in no checksum.
+    /// Rows that moved beside the damage are in no checksum.
     @Test func aSourceThatIsRestoredMovesToTheEnd() throws {
         try prepare(.complete)
         let sound = folder.file("sound.db")
@@ -158,13 +159,13 @@ import Testing
         #expect(lost.allSatisfy { row in told.contains { $0.contains(row) } })
         #expect(wanted.allSatisfy { row in rescued.contains(row) || !told.contains { $0.contains(row) } })
         database.close()
-        // What could not be read stays where it is.
+        // Rows that could not be read stay in the source.
         let old = try Connection(path: source, options: OpenOptions(access: .readOnly))
         #expect(try old.fetchValue(String.self, "SELECT type FROM sqlite_master WHERE name = 's'") == "table")
         old.close()
     }
 
-    /// What is put in the place of a damaged file, while the database is open, is looked at by the next step.
+    /// The database is open. The next step looks at the file that was put in place of the damaged one.
     @Test(arguments: [false, true], [false, true])
     func aFileThatIsRestoredIsLookedAtAnew(_ isVacuumed: Bool, _ changesSchema: Bool) throws {
         let old = try Connection(path: source)

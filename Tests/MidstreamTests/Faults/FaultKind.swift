@@ -2,19 +2,19 @@ import Midstream
 import MidstreamTesting
 import SQLiteConnection
 
-/// What fails in a run that is swept.
+/// What fails in a run of a sweep.
 enum FaultKind: Sendable, Hashable, CustomStringConvertible {
-    /// The operation, by the error of its own.
+    /// The operation fails with its own error.
     case file(FileOperation)
     /// The disk is full.
     case full
     /// Another process has the lock.
     case busy(FileOperation)
-    /// A file that may not be written is opened to be read.
+    /// A file that may not be written is opened for reading.
     case readOnly
     /// The operation is not permitted.
     case denied(FileOperation)
-    /// An allocation of SQLite's.
+    /// An allocation of SQLite fails.
     case memory
 
     static let allCases: [FaultKind] =
@@ -34,7 +34,7 @@ enum FaultKind: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The errors that it may be told of by.
+    /// The errors by which SQLite may report the fault.
     var errors: [ResultCode] {
         switch self {
         // Without the WAL's index or its file, a database cannot be opened.
@@ -47,7 +47,7 @@ enum FaultKind: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// Whether what it strikes is another where commits are synced.
+    /// Whether the fault strikes other operations if commits are synced.
     var dependsOnSyncs: Bool {
         switch self {
         case .file(let operation): [.write, .sync, .truncate, .delete].contains(operation)
@@ -79,9 +79,9 @@ enum FaultKind: Sendable, Hashable, CustomStringConvertible {
         FailingMemory.clear()
     }
 
-    /// How often it has struck since it was started.
+    /// How often the fault has struck since it was started.
     var failures: Int { self == .memory ? FailingMemory.failures : FailingVFS.failures }
-    /// How often it could have.
+    /// How often the fault could have struck.
     var operations: Int { self == .memory ? FailingMemory.allocations : FailingVFS.operations }
 
     /// How a fault lasts, and what the application does about it.
@@ -93,7 +93,7 @@ enum FaultKind: Sendable, Hashable, CustomStringConvertible {
         /// It lasts until the first errors have been seen.
         case lasting
         case lastingThenReopen
-        /// The same, in the source's files alone.
+        /// It lasts, and strikes only the source's files.
         case lastingInSource
 
         var isPersistent: Bool { self != .once && self != .onceThenReopen }
@@ -102,10 +102,10 @@ enum FaultKind: Sendable, Hashable, CustomStringConvertible {
 
     var courses: [Course] {
         switch self {
-        // Each of them would be waited for.
+        // SQLite would wait for each lock of a lasting fault.
         case .busy: [.once, .onceThenReopen]
         case .memory: [.once, .onceThenReopen, .lasting, .lastingThenReopen]
-        // What is open to be read stays so.
+        // A file that is open for reading stays so.
         case .readOnly: [.onceThenReopen, .lastingThenReopen, .lastingInSource]
         default: Course.allCases
         }

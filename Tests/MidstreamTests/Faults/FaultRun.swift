@@ -4,8 +4,8 @@ import SQLiteConnection
 
 /// A migration from its beginning to its end, with one fault in it.
 ///
-/// Whatever fails must fail by the fault's own error, must succeed when the fault is over, and must have left every row
-/// as it was, or as the transaction makes it, in the same `Database` and in one that is opened then.
+/// Whatever fails must fail with the fault's own error, and must succeed when the fault is over. Every row must be as
+/// it was, or as the transaction makes it, both in the same `Database` and in one that is opened afterwards.
 final class FaultRun {
     private let workload: CrashWorkload
     private let expected: [[String]]
@@ -13,14 +13,14 @@ final class FaultRun {
     private let course: FaultKind.Course
 
     private var database: Database?
-    /// The transactions that have come to be.
+    /// How many transactions have taken effect.
     private var done = 0
     /// Whether the fault can strike no more.
     private var isOver = false
     private(set) var problems: [String] = []
-    /// How much has failed by the fault, and told so.
+    /// How many errors the fault has caused.
     private(set) var errors = 0
-    /// What is being done, for messages.
+    /// What the run is doing, for messages.
     private var act = ""
 
     static let transactionCount = 12
@@ -96,7 +96,7 @@ final class FaultRun {
         }
     }
 
-    /// A handle on a value, by which the same bytes are written.
+    /// Reads a value through a handle, and writes the same bytes through one.
     private func useBlob() {
         for isWritable in [false, true] {
             attempt("blob, \(isWritable ? "written" : "read")") { database in
@@ -115,7 +115,7 @@ final class FaultRun {
         }
     }
 
-    /// A statement for which the overlay is taken down, in a block that goes on when it fails.
+    /// Runs a statement for which Midstream takes the overlay down. The block goes on if the statement fails.
     private func alterOtherTable() {
         attempt("ALTER TABLE") { database in
             var failure: (any Error)?
@@ -127,7 +127,7 @@ final class FaultRun {
         }
     }
 
-    /// A statement that needs all rows in one place, in a block that goes on when it fails.
+    /// Runs a statement that needs all rows in one place. The block goes on if the statement fails.
     private func drain() {
         attempt("drain") { database in
             var failure: (any Error)?
@@ -141,7 +141,7 @@ final class FaultRun {
         }
     }
 
-    /// A statement that changes nothing in the end, in a block that goes on when it fails.
+    /// Runs a statement that changes nothing in the end. The block goes on if the statement fails.
     private func writeInSpite() {
         let table = workload.secondTable
         attempt("write that is caught") { database in
@@ -171,9 +171,9 @@ final class FaultRun {
         let description: String
     }
 
-    /// Does one thing: it succeeds, or fails by the fault alone and succeeds when that is over.
+    /// Does one thing. It must succeed, or fail only because of the fault and succeed when the fault is over.
     ///
-    /// - Parameter changes: Whether it is the next transaction.
+    /// - Parameter changes: Whether this is the next transaction.
     private func attempt(_ name: String, changes: Bool = false, _ body: (Database) throws -> Void) {
         guard problems.isEmpty else { return }
         act = name
@@ -187,7 +187,7 @@ final class FaultRun {
                 return report("\(wrong)")
             } catch {
                 guard isExpected(error) else { return report("not the fault's error: \(error)") }
-                // A file that was opened for reading alone shows that when it is written.
+                // Only a write shows that a file was opened for reading.
                 let isLate = kind == .readOnly && errors == 0 && kind.failures > 0
                 guard kind.failures > failuresBefore || course.isPersistent && !isOver || isLate else {
                     return report("fails although the fault is over: \(error)")
@@ -219,15 +219,16 @@ final class FaultRun {
             default: nil as ResultCode?
             }
         guard let code else { return false }
-        // SQLCipher takes a file whose salt it cannot read for one that has none, and then its key for a wrong one.
+        // If SQLCipher cannot read a file's salt, it assumes that the file has none, and then finds the key wrong.
         if code == .notADatabase, workload.scenario == .encrypted { return kind == .file(.read) }
         return kind.errors.contains { $0 ~= code }
     }
 
-    /// After an error: while the fault lasts, whatever can be read is right; when it is over, all of it is.
+    /// Checks the rows after an error: while the fault lasts, all that can be read is right; when the fault is over,
+    /// everything can be read and is right.
     private func endFault(mayHaveChanged: Bool) {
         let allowed = mayHaveChanged ? [done, done + 1] : [done]
-        // A table that has returned is whole again when it moves again.
+        // The rows of a table that has returned are read as a whole only when the table moves again.
         if course.isPersistent, !isOver, !workload.scenario.isCancelled, let database {
             for round in 0..<2 {
                 if let rows = try? database.fetchAll(workload.dumpSQL) { settle(rows, allowed, "while it lasts") }
@@ -254,7 +255,7 @@ final class FaultRun {
         }
     }
 
-    /// Finds out which of the states the rows are in.
+    /// Finds out in which of the allowed states the rows are.
     private func settle(_ rows: [Row], _ allowed: [Int], _ when: String) {
         guard let found = try? CrashWorkload.dump(rows) else { return report("rows cannot be told \(when)") }
         guard let state = allowed.last(where: { expected[$0] == found }) else {

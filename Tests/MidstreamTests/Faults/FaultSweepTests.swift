@@ -9,25 +9,26 @@ import Testing
     import Darwin
 #endif
 
-/// Each operation on files, and each allocation, of a migration's life fails in turn, until a run comes to its end
-/// untouched.
+/// Lets each operation on files, and each allocation, of a migration's life fail in turn, until a run comes to its end
+/// without a fault.
 ///
-/// `MIDSTREAM_FAULTS_FULL=1`, as `make faults` sets it, tries all of them, but of allocations 2,000 in each scenario, and of a
-/// scenario that differs from another by its syncs alone what depends on those; otherwise a few, spread over the whole life, so that
-/// each kind lasts, and strikes the source alone, in one scenario or another.
-/// `MIDSTREAM_FAULTS` names scenarios and kinds to try alone, and `MIDSTREAM_FAULTS_AT` one number.
+/// `MIDSTREAM_FAULTS_FULL=1`, as `make faults` sets it, tries all of them, with two exceptions: 2,000 allocations of
+/// each scenario; and in a scenario that differs from another only by its syncs, the operations that depend on syncs.
+/// Otherwise the sweep tries a few, spread over the whole life, so that each kind also lasts, and also strikes the
+/// source alone, in one scenario or another.
+/// `MIDSTREAM_FAULTS` names the scenarios and kinds that alone are tried, and `MIDSTREAM_FAULTS_AT` a single number.
 @Suite struct FaultSweepTests {
     static let isFull = Files.environment("MIDSTREAM_FAULTS_FULL") == "1"
     static let chosen = Files.environment("MIDSTREAM_FAULTS")?.split(separator: ",").map(String.init)
     static let number = Files.environment("MIDSTREAM_FAULTS_AT").flatMap { Int($0) }
 
-    /// Runs that a kind gets of a scenario in a short sweep.
+    /// How many runs of a scenario a short sweep makes for each kind.
     static let shortCount = Sample.size(2)
-    /// One of how many kinds a short sweep of a scenario has; the next scenario has the next ones.
+    /// A short sweep tries one of so many kinds in a scenario; the next scenario tries the next kinds.
     static let shortShare = 3
-    /// Allocations that fail in a full sweep of a scenario; there are too many to try all.
+    /// How many allocations of a scenario a full sweep lets fail. There are too many to try all.
     static let mostAllocations = 2000
-    /// A run that takes longer hangs.
+    /// A run that takes longer is said to hang.
     static let secondsPerRun: UInt32 = 60
 
     @Test(arguments: CrashScenario.allCases)
@@ -55,7 +56,7 @@ import Testing
 
     private static func isScenario(_ name: String) -> Bool { CrashScenario(rawValue: name) != nil }
 
-    /// Tries the points of a scenario, and writes what came of them to a file.
+    /// Tries the points of a scenario, and writes the results to a file.
     private static func sweep(_ scenario: CrashScenario, _ path: String) throws {
         try FailingMemory.register()
         try FailingVFS.register()
@@ -73,7 +74,8 @@ import Testing
             for (number, course) in runs(scenario, kind, counts) where problems < 10 {
                 let isInReach = number <= counts[course] ?? 0
                 var (point, run, hasStruck) = (number, FaultRun(workload, expected, kind, course), false)
-                // Where less is waited for there are fewer operations than were counted: one of those fails then.
+                // If a run waits less, it has fewer operations than were counted. Then one of the operations that it
+                // has fails.
                 for attempt in 0..<(isInReach ? 4 : 1) where !hasStruck && run.problems.isEmpty {
                     if attempt > 0 { point = 1 + point % max(1, kind.operations) }
                     note(path, "at \(kind) \(point), \(course)")
@@ -110,7 +112,7 @@ import Testing
         let count = counts[.once] ?? 0
         if let number { return courses.map { (number, $0) } }
         guard isFull else {
-            // Each kind has each course, in one scenario or another.
+            // Over all scenarios, each kind gets each course.
             let turn = index(of: scenario) / shortShare + 2 * (FaultKind.allCases.firstIndex(of: kind) ?? 0)
             return (0..<(courses.isEmpty ? 0 : shortCount)).compactMap { part in
                 let course = courses[(turn + part) % courses.count]
@@ -120,7 +122,7 @@ import Testing
             }
         }
         let step = max(1, kind == .memory ? count / mostAllocations : 1)
-        // Another one with each change of the code.
+        // With each change of the code, the sweep begins with another one.
         let first = 1 + count * 617 % step
         return stride(from: first, through: count + 1, by: step).enumerated().flatMap { index, number in
             let other = kind.courses[index % kind.courses.count]
@@ -140,13 +142,13 @@ import Testing
         if let names = chosen?.filter({ !isScenario($0) }), !names.isEmpty {
             return all.filter { names.contains("\($0)") }
         }
-        // Others would fail where they do without.
+        // The other kinds would fail at the same operations as in the scenario without syncs.
         if isFull, scenario.isFull { return all.filter(\.dependsOnSyncs) }
         if isFull || number != nil { return all }
         return all.enumerated().filter { ($0.offset + index(of: scenario)) % shortShare == 0 }.map(\.element)
     }
 
-    /// How many operations of a kind each course could strike, in a run that is not touched.
+    /// How many operations of a kind each course could strike, in a run in which none fails.
     private static func operations(
         _ workload: CrashWorkload,
         _ expected: [[String]],

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Midstream
 
-/// What sweeps have found, each by itself.
+/// What sweeps have found, each finding by itself.
 @Suite struct FaultTests {
     fileprivate struct Wrong: Error {
         let description: String
@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    /// Each commit takes longer than a step is to: then a step moves as many rows as take little besides.
+    /// Each commit takes longer than a step should take. A step then moves as many rows as add little to that time.
     @Test func aStepMovesManyRowsWhereSyncsAreSlow() async throws {
         let folder = TemporaryFolder()
         let columns = "(id INTEGER PRIMARY KEY, a INTEGER, t TEXT)"
@@ -81,7 +81,7 @@ import Testing
                 while try !database.stepMigration(budget: .milliseconds(10)).isFinished { steps += 1 }
                 return steps
             }
-            // The machine may be slow too, now and then.
+            // Now and then, the machine may be slow as well.
             var found = ""
             for attempt in 1...3 {
                 FailingVFS.slowSyncs(by: .zero)
@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    /// The journal that is left must be rolled back before anybody can read, and readers cannot do that.
+    /// The journal that is left must be rolled back before anybody can read. Connections that only read cannot do that.
     @Test func readersGoOnAfterAWriteThatFailedWithARollbackJournal() async throws {
         let fixture = try MovingFixture(rows: 200)
         try fixture.open().close()
@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    /// As a volume that is not yet writable when the application starts.
+    /// For instance, a volume is not yet writable when the application starts.
     @Test func aSourceThatWasReadOnlyIsWrittenWhenItCanBe() async throws {
         let fixture = try MovingFixture(rows: 200)
         try fixture.open().close()
@@ -136,7 +136,7 @@ import Testing
         }
     }
 
-    /// Two of them, of which the first fails as a whole.
+    /// There are two sources. The first one fails completely.
     @Test(arguments: [ResultCode.readOnly, .ioError, .full])
     func aSourceThatFailsKeepsNoOther(_ code: ResultCode) async throws {
         let fixture = try MovingFixture(rows: 200)
@@ -155,9 +155,9 @@ import Testing
             try MovingFixture.addMigration(database, source)
             try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY)")
             try database.addMigration(source: .file(more)) { if $0.name == "t" { $0.sourceTable = "t" } }
-            // What is written to the first source is its retirement.
+            // The first source is written when it is retired.
             try FaultTests.finishTable(database, "accounts")
-            // Who can only read a file with a WAL needs one that is there.
+            // A connection that can only read a file with a WAL needs a WAL that is there.
             let other = try Connection(path: source)
             _ = try other.fetchAll("SELECT name FROM sqlite_master")
             database.close()
@@ -179,7 +179,7 @@ import Testing
         }
     }
 
-    /// The target's disk may be another one, and has room.
+    /// The target's disk may be another one that has room.
     @Test func aFullDiskOfTheSourceIsNamedAsAMigrationBegins() async throws {
         let fixture = try MovingFixture(rows: 20)
         try Connection(path: fixture.source).execute("PRAGMA journal_mode = DELETE")
@@ -203,7 +203,7 @@ import Testing
         }
     }
 
-    /// Until nothing is left of a table to copy.
+    /// Makes steps until nothing of a table is left to copy.
     fileprivate static func finishTable(_ database: Database, _ table: String) throws {
         while try database.readMigrationProgress().tables.contains(where: { $0.name == table && $0.phase == .copying })
         {
@@ -249,8 +249,8 @@ import Testing
         }
     }
 
-    /// SQLite rolls a transaction back for want of memory in anything that reads, be it to look up what a statement names. What
-    /// came next would be written without it.
+    /// For want of memory, SQLite may roll a transaction back in anything that reads, even as it looks up what a
+    /// statement names. The statements that come next would then be written without the transaction.
     @Test(
         arguments: [
             ["SELECT sum(amount) FROM accounts"], ["SELECT count(*) FROM seen"], ["PRAGMA table_info(accounts)"],

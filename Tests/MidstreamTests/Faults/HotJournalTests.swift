@@ -8,8 +8,8 @@ import Testing
     import Darwin
 #endif
 
-/// A program dies as it writes a source that has no WAL: its journal is to be rolled back by somebody who may write the file,
-/// and connections only read it.
+/// A program dies as it writes a source without a WAL. A connection that may write the file has to roll the journal
+/// back, and all connections only read the source.
 @Suite struct HotJournalTests {
     private static func fixture() throws -> MovingFixture {
         let fixture = try MovingFixture(rows: 400)
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    /// A connection that other code has opened, and whose statements come without a word.
+    /// The connection was opened by other code, and does not announce its statements.
     @Test func itKeepsNoConnectionOfOtherCodeFromReading() async throws {
         let fixture = try Self.fixture()
         let other = try ForeignConnection(fixture.target)
@@ -86,12 +86,12 @@ import Testing
             await Self.die(writing: fixture.source)
             #expect(try other.wrapped.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
             await Self.die(writing: fixture.source)
-            // It finds its row, or fails once.
+            // The statement finds its row, or fails once.
             if (try? other.wrapped.execute(statement)) == nil { try other.wrapped.execute(statement) }
         }
     }
 
-    /// Of the target, for whoever looks how far it is.
+    /// The hot journal is the target's, and somebody looks how far the migration is.
     @Test func itKeepsNobodyFromReadingTheProgress() async throws {
         let fixture = try MovingFixture(rows: 40)
         var configuration = DatabaseConfiguration()

@@ -9,10 +9,10 @@ import Testing
     import Darwin
 #endif
 
-/// A source that others hold, move, cut or change: an error that says so, nothing lost, and the migration goes on when it
-/// is as it was.
+/// A source that others hold, move, cut or change. An error says so, nothing is lost, and the migration goes on when
+/// the source is as it was.
 @Suite struct SourceFaultTests {
-    /// A migration of which a part has moved, with the source kept aside as it was.
+    /// A migration that has moved a part of the rows, with a copy of the source as it was.
     private func halfMoved() throws -> MovingFixture {
         let fixture = try MovingFixture(rows: 500)
         let database = try fixture.open()
@@ -119,7 +119,7 @@ import Testing
         try expectWhole(fixture)
     }
 
-    /// Without a WAL, whoever writes it keeps readers out as well.
+    /// Without a WAL, a connection that writes the source keeps readers out as well.
     @Test func oneThatNobodyMayReadIsWaitedFor() throws {
         let fixture = try MovingFixture(rows: 500)
         let database = try Database(path: fixture.target)
@@ -137,7 +137,7 @@ import Testing
         try expectWhole(fixture)
     }
 
-    /// Who has the former pair open goes on with that, and lets the other be.
+    /// A process that has the former pair open goes on with that pair, and leaves the other pair alone.
     @Test(arguments: [SourceRetirement.drop, .deleteFileWhenEmpty])
     func aPairThatIsRestoredUnderAnOpenDatabaseStaysWhole(
         _ retirement: SourceRetirement
@@ -154,7 +154,7 @@ import Testing
             Files.moveDatabase(path, to: path + ".away")
             Files.copyDatabase(path + "-kept", to: path)
         }
-        // It may well fail.
+        // Each step may well fail.
         for _ in 0..<100 { _ = try? database.stepMigration() }
         database.close()
         #expect(try MovingFixture.count("old_accounts", in: fixture.source) == 500)
@@ -223,7 +223,7 @@ import Testing
         defer { rename(moved, fixture.folder.path) }
         try finishMigration(database)
         database.close()
-        // At the next launch it finds them there.
+        // At the next launch, the application finds the files there.
         let again = try Database(path: moved + "/new.db")
         try MovingFixture.addMigration(again, moved + "/old.db", retirement: retirement)
         try finishMigration(again)
