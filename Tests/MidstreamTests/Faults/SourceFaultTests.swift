@@ -84,7 +84,7 @@ import Testing
         for name in try old.fetchAll("SELECT name FROM sqlite_master WHERE type = 'trigger'") {
             try old.execute("DROP TRIGGER \(try name.get(0, as: String.self))")
         }
-        // It is behind what has moved.
+        // This row has moved before.
         try old.execute("DELETE FROM old_accounts WHERE id = 50")
         old.close()
         let database = try fixture.open()

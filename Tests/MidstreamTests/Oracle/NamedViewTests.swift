@@ -3,8 +3,8 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// What decides how a statement runs need not stand in its own text: a view that it names has it, another name of a column, or
-/// a pair of parentheses more.
+/// What decides how a statement runs need not be in the statement's own text. It may be in a view that the statement
+/// names, in another name of a column, or in another pair of parentheses.
 @Suite struct NamedViewTests {
     private static let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a, n INTEGER, s TEXT, d REAL)"
     private static let rows = """
@@ -24,7 +24,7 @@ import Testing
         try Pair(schema: schema, rows: rows, extra: Self.extra + extra, tables: ["t"], moved: 7)
     }
 
-    /// Its rows are chosen once, not once to bring them over and once more to write them.
+    /// The view's rows are chosen once, and not once to promote rows and once more to write them.
     @Test(
         arguments: [
             ("DELETE FROM t WHERE id IN (SELECT id FROM v5)", 5), ("DELETE FROM t WHERE id IN v55", 5),
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    /// SQLite does not tell which view it is that asks a table for no column.
+    /// SQLite does not tell which view asks a table for no column.
     @Test(
         arguments: [
             ["DROP VIEW v", "CREATE VIEW v AS SELECT count(*) AS n FROM t", "SELECT n FROM v"],
@@ -84,7 +84,7 @@ import Testing
         }
     }
 
-    /// A statement that is kept goes by what its names meant.
+    /// A statement in the cache goes by what its names meant when it was prepared.
     @Test(.needs(.rowValuesInQueries), arguments: [true, false], ["TEMP ", ""])
     func aViewThatIsMadeAnewIsLookedAtAnew(_ isInBlock: Bool, _ kind: String) throws {
         for statement in [
@@ -126,7 +126,8 @@ import Testing
         }
     }
 
-    /// An archive with a table of the same name, which the application compares and exchanges rows with.
+    /// The attached file is an archive with a table of the same name. The application compares rows with it and
+    /// exchanges rows.
     @Test(arguments: [false, true]) func aTableOfThatNameInAnAttachedFileIsAnother(_ enforces: Bool) throws {
         var configuration = DatabaseConfiguration()
         configuration.enforcesForeignKeys = enforces
@@ -170,7 +171,7 @@ import Testing
         }
     }
 
-    /// With a trigger, all rows are computed before the first is inserted.
+    /// If there is a trigger, SQLite computes all rows before it inserts the first one.
     @Test func aViewThatTellsTheLastRowidTellsItRowByRow() throws {
         let pair = try Self.pair()
         let sql = "INSERT INTO t(a, n) SELECT x, l FROM other, vl"
@@ -238,7 +239,7 @@ import Testing
         }
     }
 
-    /// A promotion inserts, and so does the list of the keys that are meant.
+    /// A promotion inserts rows, and so does the list of the affected keys.
     @Test(
         arguments: [
             "DELETE FROM t WHERE id + 0 < last_insert_rowid()",

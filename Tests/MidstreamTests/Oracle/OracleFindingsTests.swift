@@ -3,7 +3,7 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// What the random statements found once, each as small as it got.
+/// Differences that the random statements have found, each made as small as possible.
 @Suite struct OracleFindingsTests {
     /// A moving table of three rows, (1, '1', 10), (2, '05', NULL) and (3, 'c', 30), all of them pending.
     private static func database(_ folder: TemporaryFolder, _ options: String = "") throws -> Database {
@@ -45,7 +45,7 @@ import Testing
         #expect(try database.fetchAll(sql).map { $0[0] } == [.integer(2)])
     }
 
-    /// The target's row has been read ahead, beyond the pending ones.
+    /// The scan has read the target's row ahead, beyond the pending rows.
     @Test(arguments: ["", " DESC"]) func aLoopReadsTheNextRowAsItHasWrittenIt(_ order: String) throws {
         let folder = TemporaryFolder()
         let (native, old) = (try Connection(path: ":memory:"), try Connection(path: folder.file("old.db")))
@@ -91,7 +91,7 @@ import Testing
         #expect(try database.fetchAll(all) == native.fetchAll(all))
     }
 
-    /// It is compared when rows are counted ahead, too.
+    /// The text is compared when rows are counted ahead, too.
     @Test(arguments: ["UTF-8", "UTF-16le"]) func textThatIsNotUnicodeIsCountedAsItIs(_ encoding: String) throws {
         let folder = TemporaryFolder()
         let bytes = encoding == "UTF-8" ? "x'ff'" : "x'00d8'"
@@ -125,7 +125,7 @@ import Testing
         }
     }
 
-    /// SQLite takes a mark of the byte order away from UTF-16 that is bound, and two characters on their way from UTF-8.
+    /// SQLite removes a byte order mark from UTF-16 that is bound, and two characters on their way from UTF-8.
     @Test(arguments: ["UTF-8", "UTF-16le", "UTF-16be"], ["", " WITHOUT ROWID"])
     func textThatBeginsLikeAByteOrderMarkIsFound(_ encoding: String, _ suffix: String) throws {
         let folder = TemporaryFolder()
@@ -287,7 +287,7 @@ import Testing
     @Test(.needs(.limitedWrites)) func aLimitedWriteTakesACommonTableForItsTarget() throws {
         let folder = TemporaryFolder()
         let database = try Self.database(folder)
-        // SQLite 3.46 and later do not, and delete.
+        // SQLite 3.46 and later do not take the common table for the target, and delete.
         let native = try Connection(path: ":memory:")
         try native.execute(script: "CREATE TABLE t(id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3)")
         let sql = "WITH t AS (SELECT * FROM t) DELETE FROM t ORDER BY id LIMIT 1"
@@ -419,8 +419,8 @@ import Testing
         }
     }
 
-    /// What was read ahead on the target's side was never there, has another value again, or is not the next row any more.
-    /// In another order than the key's, the next row is the one that has been read.
+    /// What the scan has read ahead on the target's side was never there, has another value again, or is not the next
+    /// row any more. In another order than the key's, the next row is the one that was read ahead.
     @Test(
         arguments: [
             ("id INTEGER PRIMARY KEY, a INTEGER, b)", "id"),
@@ -470,7 +470,8 @@ import Testing
         }
     }
 
-    /// In the order of keys a loop meets what its body makes further on, and in any each row as it is by then.
+    /// In the order of the keys, a loop meets the rows that its body makes further on. In any order, it meets each row
+    /// as the row is by then.
     @Test(
         arguments: [
             ("id INTEGER PRIMARY KEY, a INTEGER, b)", "id"), ("id INTEGER PRIMARY KEY, a INTEGER, b)", "id DESC"),
@@ -660,13 +661,14 @@ import Testing
 
     @Test(arguments: ["BEGIN", "BEGIN IMMEDIATE", "SAVEPOINT s", "write"], [false, true])
     func foreignKeysDeferredBeforeATransactionAreDeferredInIt(_ beginning: String, _ isChanged: Bool) throws {
-        // It is refused for a source that is read alone, and its lock is had by a statement, which ends the deferment.
+        // Before SQLite 3.28, a source that is only read refuses this. Midstream then gets the lock by a statement,
+        // which ends the deferment.
         if beginning == "BEGIN IMMEDIATE", Connection.libraryVersionNumber < 3_028_000 { return }
         let folder = TemporaryFolder()
         let database = try Self.database(folder)
         try database.execute("CREATE TABLE p(x INTEGER PRIMARY KEY); CREATE TABLE c(x REFERENCES p)")
         try database.execute("PRAGMA foreign_keys = ON; PRAGMA defer_foreign_keys = ON")
-        // The overlay has to be made anew.
+        // Midstream has to make the overlay anew.
         if isChanged { try Connection(path: folder.file("new.db")).execute("CREATE INDEX late ON n(x)") }
         let statements = ["INSERT INTO c VALUES (1)", "SELECT * FROM t", "INSERT INTO p VALUES (1)"]
         if beginning == "write" {
@@ -677,14 +679,14 @@ import Testing
                 try access.execute(beginning == "SAVEPOINT s" ? "RELEASE s" : "COMMIT")
             }
         }
-        // A database where nothing moves reads the schema's version, too.
+        // A database without moving tables reads the schema's version, too.
         let plain = try Database(path: folder.file("plain.db"))
         try plain.execute(
             "CREATE TABLE p(x INTEGER PRIMARY KEY); CREATE TABLE c(x REFERENCES p); PRAGMA foreign_keys = ON"
         )
         try plain.execute("PRAGMA defer_foreign_keys = ON")
         try plain.write { for sql in statements where !sql.contains("FROM t") { try $0.execute(sql) } }
-        // It has ended with the transaction, or with a statement that reads.
+        // The deferment has ended with the transaction, or with a statement that reads.
         #expect(throws: SQLiteError.self) { try database.write { try $0.execute("INSERT INTO c VALUES (2)") } }
         try database.execute("PRAGMA defer_foreign_keys = ON; SELECT * FROM t")
         #expect(throws: SQLiteError.self) { try database.execute("BEGIN; INSERT INTO c VALUES (2)") }
@@ -747,8 +749,8 @@ import Testing
         }
     }
 
-    /// With a trigger, as moving tables have, SQLite checks types before it looks whether the row is to be ignored. What the
-    /// first attempt did is undone.
+    /// With a trigger, as moving tables have one, SQLite checks types before it looks whether the row is to be ignored.
+    /// What the first attempt did is undone.
     @Test(.needs(.strict), arguments: [true, false])
     func aRowOfTheWrongTypeThatIsIgnoredIsNoError(_ isInTransaction: Bool) throws {
         let pair = try Pair(
@@ -778,7 +780,8 @@ import Testing
         }
     }
 
-    /// With a trigger, as moving tables have, SQLite checks types first; without one, NOT NULL.
+    /// With a trigger, as moving tables have one, SQLite checks types first; without a trigger, it checks NOT NULL
+    /// first.
     @Test(.needs(.strict)) func ofTypeAndNotNullAStrictTableReportsWhatSQLiteDoesUnlessItIsBeingRead() throws {
         let pair = try Pair(
             schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT NOT NULL, b INTEGER) STRICT",
@@ -800,7 +803,7 @@ import Testing
         }
     }
 
-    /// As what the last statement of the application has changed, also where rows come over for this one.
+    /// The count is what the last statement of the application has changed, even if rows come over for this statement.
     @Test(
         arguments: [
             "UPDATE t SET x = 1 WHERE g = 7 AND changes() = 0", "DELETE FROM t WHERE g = 7 AND changes() = 0",
@@ -833,7 +836,7 @@ import Testing
         #expect(texts(try pair.database.fetchAll(all)) == texts(try pair.native.fetchAll(all)))
     }
 
-    /// SQLite answers without a row, where a column is NOT NULL.
+    /// If a column is NOT NULL, SQLite answers such a question even if there is no row.
     @Test(arguments: [0, 2] as [Int64]) func whatMayNotBeNullIsNotBesideACountOfNone(_ moved: Int64) throws {
         let pair = try Pair(
             schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a NOT NULL, b, c TEXT NOT NULL DEFAULT '' COLLATE NOCASE)",
@@ -855,7 +858,7 @@ import Testing
         }
     }
 
-    /// A source may have what the target refuses.
+    /// A source may have values that the target refuses.
     @Test func whatTheTargetRefusesIsFoundAsNull() throws {
         let move = try SmallMove(
             source: "CREATE TABLE s(id INTEGER PRIMARY KEY, a); INSERT INTO s VALUES (1, 1), (2, NULL)",
@@ -869,7 +872,7 @@ import Testing
         #expect(texts(try move.database.fetchAll("SELECT * FROM t")) == ["1|1"])
     }
 
-    /// The column of a compound is one of numbers by its first query, and has text by its second.
+    /// By its first query, the column of the compound is one of numbers; by its second, it has text.
     @Test(arguments: [0, 2, 5] as [Int64], ["b TEXT", "b"])
     func textOfACompoundThatLooksLikeANumberIsComparedAsOne(_ moved: Int64, _ column: String) throws {
         let queries = [

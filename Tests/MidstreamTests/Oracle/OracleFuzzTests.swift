@@ -49,7 +49,7 @@ import Testing
         )
     }
 
-    /// Says at once which case runs, for one that does not end.
+    /// Says at once which case runs, in case it does not end.
     private static func say(_ text: String) {
         var line = text + "\n"
         line.withUTF8 { _ = write(2, $0.baseAddress, $0.count) }

@@ -34,18 +34,18 @@ extension TablePlan {
         }
     }
 
-    /// What the target and the oracle have.
+    /// The schema of the target and of the oracle.
     var targetSchema: [String] {
         [creation(named: name, columns: columns, foreignKeys: foreignKeys)]
             + indexCreations(on: name, prefix: "") { _ in true }
     }
 
-    /// What the source has.
+    /// The schema of the source.
     var sourceSchema: [String] { sourceNames.flatMap(sourceSchema) }
 
     var sourceNames: [String] { [sourceName, secondSourceName].compactMap(\.self) }
 
-    /// Which of the sources has a row.
+    /// The source that has a row.
     func source(of row: RowPlan) -> String? {
         row.rowID % 2 == 0 ? secondSourceName ?? sourceName : sourceName
     }
@@ -84,7 +84,7 @@ extension TablePlan {
         }
     }
 
-    /// What of the source goes into the columns that a row is given in.
+    /// The expressions, on the source's columns, for the columns in which a row is given.
     var mappedColumns: [String] {
         insertedColumns.map { name in
             guard let column = columns.first(where: { quoted($0.name) == name }) else { return name }
@@ -98,13 +98,13 @@ extension TablePlan {
         }
     }
 
-    /// The columns that a row is given in, the rowid first.
+    /// The columns in which a row is given, the rowid first.
     var insertedColumns: [String] {
         let names = columns.filter { !$0.isGenerated }.map { quoted($0.name) }
         return rowIDColumn == nil && primaryKey.isEmpty ? [rowIDName] + names : names
     }
 
-    /// What tells rows apart.
+    /// The columns that tell rows apart.
     var key: [String] { primaryKey.isEmpty ? [rowIDName] : primaryKey.map(quoted) }
 
     func insertedValues(_ row: RowPlan) -> [SQLiteValue] {
@@ -113,7 +113,7 @@ extension TablePlan {
         return given.map { $0.name == rowIDColumn ? .integer(row.rowID) : $1 }
     }
 
-    /// All of the table, in the order of the key.
+    /// A query of the whole table, in the order of the key.
     var contents: String {
         let list = key.joined(separator: ", ")
         return "SELECT \(list), * FROM \(quoted(name)) ORDER BY \(list)"
@@ -121,8 +121,8 @@ extension TablePlan {
 }
 
 extension OracleCase {
-    /// The names of the indexes that a scan of the union goes along where SQLite does: both sides have them, and their terms
-    /// compare as the columns do.
+    /// The names of the indexes along which a scan of the union table goes if SQLite does so. Both sides have these
+    /// indexes, and their terms compare as the columns do.
     var followedIndexes: Set<String> {
         Set(
             tables.filter { !$0.isMapped && $0.condition == nil && $0.name != chain?.to }.flatMap(\.indexes).filter {
@@ -135,7 +135,7 @@ extension OracleCase {
 }
 
 extension ColumnPlan {
-    /// The expression behind DEFAULT.
+    /// The expression after DEFAULT.
     var defaultValue: String? {
         constraints.split(separator: "DEFAULT ", maxSplits: 1, omittingEmptySubsequences: false).dropFirst().first.map(
             String.init

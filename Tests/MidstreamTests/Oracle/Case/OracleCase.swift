@@ -1,21 +1,21 @@
 import SQLiteConnection
 
-/// One random database with what is done to it: data alone, so that it can be made smaller and run again.
+/// One random database, and what is done to it. It is only data, so that it can be made smaller and run again.
 struct OracleCase {
     var tables: [TablePlan]
     var views: [ViewPlan]
     var triggers: [TriggerPlan] = []
     /// Whether the moving tables' rows come from other tables of the target's own file.
     var isSameFile: Bool
-    /// The keys of the target's file and the source's, by their numbers in `TestKeys`.
+    /// The numbers, in `TestKeys`, of the keys of the target's file and the source's.
     var targetKey = 0
     var sourceKey = 0
     var enforcesForeignKeys = false
-    /// Statements that each connection which writes begins with.
+    /// The statements with which each connection that writes begins.
     var settings: [String] = []
-    /// A table that moves on, and where to.
+    /// The table that moves on, and the table to which it moves.
     var chain: ChainPlan?
-    /// Whether steps build tables, or move their rows in batches.
+    /// Whether steps build tables; otherwise steps move rows in batches.
     var isBuilt = false
     var operations: [Operation]
 }
@@ -23,10 +23,10 @@ struct OracleCase {
 struct ColumnPlan {
     var name: String
     var type: String
-    /// The text behind the type: collation, constraints, default, expression.
+    /// The text after the type: collation, constraints, default, expression.
     var constraints: String
     var isGenerated = false
-    /// What of the source it is made of; `nil` for the column of the same name.
+    /// What of the source the column is made of; `nil` for the column of the same name.
     var origin: Origin?
 
     enum Origin {
@@ -34,7 +34,7 @@ struct ColumnPlan {
         case column(String, type: String)
         case expression(String)
         case value(SQLiteValue)
-        /// Nothing: it gets its default.
+        /// Nothing: the column gets its default.
         case absent
     }
 }
@@ -42,9 +42,9 @@ struct ColumnPlan {
 struct IndexPlan {
     var name: String
     var isUnique: Bool
-    /// From the parenthesis on.
+    /// The text from the parenthesis on.
     var terms: String
-    /// Whether the source has it as well.
+    /// Whether the source has the index as well.
     var isInSource: Bool
 }
 
@@ -57,9 +57,9 @@ struct RowPlan {
 
 struct TablePlan {
     var name: String
-    /// The source's table; `nil` when the table does not move.
+    /// The source's table; `nil` if the table does not move.
     var sourceName: String?
-    /// A second table that has every other of the source's rows.
+    /// A second source table, which has every other one of the rows.
     var secondSourceName: String?
     var columns: [ColumnPlan]
     /// The column that is the rowid.
@@ -76,14 +76,14 @@ struct TablePlan {
     var mayRollBack: Bool
     /// `UNIQUE (…)`, `PRIMARY KEY (…)`.
     var constraints: [String]
-    /// `FOREIGN KEY (…) REFERENCES …`, in the target alone.
+    /// `FOREIGN KEY (…) REFERENCES …`, only in the target.
     var foreignKeys: [String] = []
     /// The columns of each unique key, for upserts.
     var uniqueKeys: [[String]]
     var indexes: [IndexPlan]
-    /// Whether rows are unique by what upserts do not name: an expression, or in a part of the table.
+    /// Whether rows are unique by something that upserts do not name: an expression, or a part of the table.
     var hasHiddenKeys = false
-    /// Which rows of the source belong.
+    /// The condition of the source's rows that belong.
     var condition: String?
     /// Whether the source's columns stand in another order.
     var isPermuted: Bool
@@ -91,7 +91,7 @@ struct TablePlan {
     var leavesColumn = false
     var rows: [RowPlan]
 
-    /// Whether rows of a failed INSERT may stay: when a value is of the wrong type, SQLite 3.40 keeps those that have
+    /// Whether rows of a failed INSERT may stay. If a value is of the wrong type, SQLite 3.40 keeps the rows that have
     /// replaced others before, against its documentation.
     var keepsRowsOfFailures: Bool { isStrict && mayReplace }
 }
@@ -113,23 +113,23 @@ struct TriggerPlan {
     var sql: String
 }
 
-/// A statement with its values, and how its rows are to be compared.
+/// A statement with its values, and the way to compare its rows.
 struct Command {
     enum Order {
         /// The statement orders its rows totally.
         case total
-        /// In order when native SQLite scans one table by its rowid, or by an index that a scan of the union follows; else as a
-        /// multiset.
+        /// The rows are compared in order if native SQLite scans one table by its rowid, or by an index that a scan of
+        /// the union table follows; otherwise as a multiset.
         case scan
         case none
     }
 
     var sql: String
     var values: [SQLiteValue] = []
-    /// Names for the values, when they are given by name.
+    /// Names for the values, if they are given by name.
     var names: [String] = []
     var order = Order.none
-    /// Which of several values that are equal by a collation or by number is shown is SQLite's choice.
+    /// Of several values that are equal by a collation or by number, SQLite chooses which one it shows.
     var isLoose = false
 
     var arguments: Arguments {
@@ -148,20 +148,20 @@ enum Operation {
     case run(Command)
     /// Runs a statement that reads on another connection.
     case read(Command)
-    /// Runs a statement on a second connection of Midstream's that writes.
+    /// Runs a statement on a second connection of Midstream that writes.
     case other(Command)
     /// Runs a statement on a connection that knows nothing of the migration.
     case stranger(Command)
     /// Runs statements in a block that commits, or rolls back.
     case block([Command], commits: Bool)
-    /// Runs the statements in turn for each row of a scan, with the row's first value as ?1, for so many rows.
+    /// For each row of a scan, up to `limit` rows, runs the statements in turn, with the row's first value as ?1.
     case loop(Command, [Command], limit: Int)
-    /// Moves so many rows of each table, or as many as there is time for.
+    /// Moves that many rows of each table, or as many as there is time for.
     case step(Int64?)
     /// Closes the databases and opens them again.
     case reopen
     /// Adds the migration of a table that moves on.
     case moveOn
-    /// All tables move on to another file, whatever they have yet to get.
+    /// Moves all tables on to another file, whatever rows they have yet to get.
     case moveFile
 }

@@ -4,7 +4,8 @@ import SQLiteFeatures
 /// Makes a case from a run's seed and the case's number.
 struct CaseGenerator {
     private let dice: Dice
-    /// Decides whether tables move on to a third file, apart from all else: a case is the same with and without.
+    /// Decides whether tables move on to a third file. It is apart from all other dice, so that a case is otherwise the
+    /// same with and without.
     private let diceOfFiles: Dice
     private let generator: StatementGenerator
     private var tables: [TablePlan]
@@ -15,13 +16,14 @@ struct CaseGenerator {
         dice = Dice(seed: seed, number: number)
         diceOfFiles = Dice(seed: ~seed, number: number)
         dependents = dice.weighted([(60, .none), (15, .triggers), (17, .foreignKeys), (8, .both)])
-        // Behind the largest rowid SQLite chooses at random, and of a trigger's row nothing tells that it has.
+        // After the largest rowid, SQLite chooses rowids at random. If a trigger's row gets such a rowid, nothing
+        // tells.
         let pool = ValuePool(dice, hasLargest: dependents == .none || dependents == .foreignKeys)
         tables = SchemaGenerator(dice: dice, pool: pool).tables()
         generator = StatementGenerator(dice: dice, pool: pool, tables: tables)
     }
 
-    /// What a case has besides tables and views. Triggers drain tables, so most cases have none of it.
+    /// What a case has besides tables and views. Triggers drain tables, so most cases have no dependents.
     private enum Dependents {
         case none, triggers, foreignKeys, both
     }
@@ -85,10 +87,10 @@ struct CaseGenerator {
         return oracleCase
     }
 
-    /// A moving table, and the one that it moves on to, which is empty and which no statement names until then.
+    /// A moving table, and the table to which it moves on. That table is empty, and no statement names it until then.
     ///
-    /// Its name begins as those of all sources in the target's file, which questions about the schema leave out: such a table
-    /// is there until its rows have moved.
+    /// Its name begins like the names of all sources in the target's file. Questions about the schema leave these out,
+    /// since such a table is there until its rows have moved.
     private mutating func chain(_ tables: inout [TablePlan]) -> (plan: ChainPlan, table: TablePlan)? {
         var table = dice.pick(tables.filter { $0.sourceName != nil })
         let name = table.name
@@ -108,7 +110,7 @@ struct CaseGenerator {
 
     private func addView(_ number: Int) {
         let (query, columns) = generator.derivedTable()
-        // What it says of indexes would not show in the statements that read the view.
+        // An index hint of the query would not show in the statements that read the view.
         let text = query.replacing(" NOT INDEXED", with: "")
         let view = "view \(number)"
         let command = generator.finish("CREATE VIEW \(quoted(view)) AS \(text)", literalsOnly: true)
@@ -143,7 +145,7 @@ struct CaseGenerator {
         ])
     }
 
-    /// A table of a moving one's definition takes its rows as they are, and gives them back.
+    /// A table with the definition of a moving table takes that table's rows as they are, and gives them back.
     private func transfer() -> Operation {
         let table = generator.table()
         let copy = "copy \(dice.below(1000))"
@@ -182,11 +184,11 @@ struct CaseGenerator {
         return .block(commands, commits: dice.percent(70))
     }
 
-    /// SQLite defines what a scan shows of writes in its midst only where they concern rows that it has passed. After a
-    /// rollback of a transaction that has changed the schema, as draining does, it ends with an error.
+    /// SQLite defines what a scan shows of writes during the scan only if these concern rows that the scan has passed.
+    /// After a rollback of a transaction that has changed the schema, as draining does, the scan ends with an error.
     ///
-    /// What drains a table is refused while a scan reads it, so there are no triggers, foreign keys and hidden keys. A table
-    /// without rowids natively gives rows twice that are changed under the scan.
+    /// While a scan reads a table, statements that drain the table are refused. So there are no triggers, foreign keys
+    /// and hidden keys. In a table without rowids, a native scan gives rows twice if they are changed meanwhile.
     private func loop() -> Operation {
         if dependents != .none { return .run(generator.write()) }
         let movers = tables.filter {
@@ -254,7 +256,7 @@ struct CaseGenerator {
         }
     }
 
-    /// Statements that do not compile, or not with what they are given.
+    /// Statements that do not compile, or not with the values that they are given.
     private func mistake() -> Command {
         let name = quoted(generator.table().name)
         return Command(

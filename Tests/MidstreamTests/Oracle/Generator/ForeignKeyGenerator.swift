@@ -13,12 +13,13 @@ struct ForeignKeyGenerator {
             let parent = dice.percent(30) ? child : dice.below(tables.count)
             guard let key = foreignKey(of: tables[child], to: tables[parent]) else { continue }
             tables[child].foreignKeys.append(key.text)
-            // Most keys hold, so that rows are promoted with what they refer to. Where they do not, tables are drained.
+            // Most keys hold, so that rows are promoted together with the rows to which they refer. If keys do not
+            // hold, tables are drained.
             if dice.percent(75) { satisfy(key.columns, key.parentColumns, of: &tables[child], tables[parent]) }
         }
     }
 
-    /// Has rows of the child refer to rows of the parent.
+    /// Makes rows of the child refer to rows of the parent.
     private func satisfy(_ columns: [String], _ keys: [String], of child: inout TablePlan, _ parent: TablePlan) {
         let places = columns.compactMap { name in child.columns.firstIndex { $0.name == name } }
         let parentPlaces = keys.compactMap { name in parent.columns.firstIndex { $0.name == name } }
@@ -43,7 +44,8 @@ struct ForeignKeyGenerator {
         let columns = dice.shuffled(child.columns.map(\.name).filter { $0 != child.rowIDColumn || dice.percent(15) })
         guard columns.count >= key.count else { return nil }
         let list = columns.prefix(key.count).map(quoted).joined(separator: ", ")
-        // Now and then a table that there is not, and a key that is none: then SQLite refuses writes.
+        // Now and then the parent is a table that does not exist, or the parent's columns are no key: SQLite refuses
+        // writes then.
         let name = dice.percent(2) ? "nowhere" : parent.name
         let isPrimary = key == parent.rowIDColumn.map { [$0] } && dice.percent(30)
         var text = "FOREIGN KEY (\(list)) REFERENCES \(quoted(name))"

@@ -9,7 +9,7 @@ struct SchemaChangeGenerator {
 
     // MARK: Changes
 
-    /// A statement that changes a schema in any way. Most of them drain a moving table.
+    /// A statement that changes a schema in any way. Most such statements drain a moving table.
     func change() -> Command {
         let table = generator.table()
         switch dice.below(20) {
@@ -24,7 +24,7 @@ struct SchemaChangeGenerator {
         }
     }
 
-    /// What applications run at any time, or at each launch.
+    /// Statements that applications run at any time, or at each launch.
     func common(_ table: TablePlan) -> Command {
         let name = quoted(table.name)
         let column = quoted(dice.pick(table.columns).name)
@@ -103,7 +103,7 @@ struct SchemaChangeGenerator {
         return Command(sql: TriggerGenerator(generator).trigger(90 + dice.below(3)).sql)
     }
 
-    /// Not `PRAGMA optimize`: which tables it analyzes depends on how statements were planned before.
+    /// `PRAGMA optimize` is left out: which tables it analyzes depends on how statements were planned before.
     private func maintenance(_ table: TablePlan) -> Command {
         let index = table.indexes.isEmpty ? "missing" : dice.pick(table.indexes).name
         return Command(
@@ -128,7 +128,7 @@ struct SchemaChangeGenerator {
 
     // MARK: Questions
 
-    /// A PRAGMA or a table-valued function that tells of the schema.
+    /// A PRAGMA or a table-valued function that describes the schema.
     func question() -> Command {
         let table = generator.table()
         let index = table.indexes.isEmpty ? "missing" : dice.pick(table.indexes).name
@@ -153,8 +153,8 @@ struct SchemaChangeGenerator {
         return Command(sql: sql)
     }
 
-    /// A setting of the connection. Not `temp_store`, which cannot be set in a transaction while there are TEMP objects,
-    /// and with the overlay there are.
+    /// A setting of the connection. `temp_store` is left out: it cannot be set in a transaction while there are TEMP
+    /// objects, and with the overlay there are.
     func setting() -> Command {
         let value = dice.pick(["ON", "OFF", "1", "0"])
         let recursion = generator.mayRecurse ? ["PRAGMA recursive_triggers = \(value)"] : []
@@ -169,8 +169,8 @@ struct SchemaChangeGenerator {
 
     // MARK: Other connections
 
-    /// What a connection that knows nothing of the migration may do: nothing to the tables that move. It reads them
-    /// without pending rows, so it does not ask either.
+    /// What a connection that knows nothing of the migration may do: it changes nothing of the moving tables. Nor does
+    /// it query them, since it would read them without pending rows.
     func strange() -> Command {
         let natives = generator.tables.filter { $0.sourceName == nil }
         let table = dice.pick(natives)
@@ -190,7 +190,8 @@ struct SchemaChangeGenerator {
         )
     }
 
-    /// A column whose name is not one of the rowid's: what means the column would mean the rowid when it is renamed.
+    /// A column whose name is not one of the rowid's names. After such a column is renamed, its former name would mean
+    /// the rowid.
     private func renamable(_ table: TablePlan) -> String {
         let columns = table.columns.map(\.name).filter { !["rowid", "oid", "_rowid_"].contains($0) }
         return columns.isEmpty ? "nowhere" : quoted(dice.pick(columns))

@@ -59,7 +59,7 @@ struct SchemaGenerator {
         return plan
     }
 
-    /// Makes some columns of something else than the source's column of the same name.
+    /// Makes some columns of something other than the source's column of the same name.
     private func mapColumns(_ plan: inout TablePlan) {
         plan.leavesColumn = dice.percent(30)
         let free = freeColumns(plan)
@@ -69,7 +69,7 @@ struct SchemaGenerator {
         for index in free where dice.percent(60) {
             plan.columns[index].origin = origin(of: plan.columns[index], others, plan)
         }
-        // A table has at least one.
+        // A table must have at least one column.
         let isEmpty = plan.columns.allSatisfy { column in
             switch column.origin {
             case .expression, .value, .absent: true
@@ -80,7 +80,8 @@ struct SchemaGenerator {
         if isEmpty { plan.leavesColumn = true }
     }
 
-    /// The columns, by index, of which no row is known.
+    /// The indices of the columns by which no row is known: they are in no key, no unique index and no generated
+    /// column.
     private func freeColumns(_ plan: TablePlan) -> [Int] {
         let generated = plan.columns.filter(\.isGenerated).map(\.constraints).joined()
         let keys = Set(plan.uniqueKeys.joined() + plan.primaryKey + [plan.rowIDColumn].compactMap(\.self))
@@ -92,7 +93,8 @@ struct SchemaGenerator {
         }
     }
 
-    /// The table that a moving one moves on to: of the same keys, and of another type or value in some other columns.
+    /// The table to which a moving table moves on. It has the same keys, and other types or values in some other
+    /// columns.
     func table(after plan: TablePlan) -> TablePlan {
         var next = plan
         next.name = "next " + plan.name
@@ -132,8 +134,8 @@ struct SchemaGenerator {
         }
     }
 
-    /// No REAL where there are rowids as small as can be: in some ways SQLite finds them equal to the number that a REAL
-    /// column makes of them, in others not.
+    /// There is no REAL if there are rowids as small as can be: in some ways SQLite finds such a rowid equal to the
+    /// number that a REAL column makes of it, in other ways not.
     private func column(_ name: String, in plan: inout TablePlan) -> ColumnPlan {
         var type =
             plan.isStrict
@@ -144,10 +146,11 @@ struct SchemaGenerator {
             ])
         if pool.rowIDs.contains(.min), type == "REAL" || type == "DOUBLE PRECISION" { type = "INTEGER" }
         var parts: [String] = []
-        // Not RTRIM: the Bloom filters of SQLite 3.40 take text of another length for other text.
+        // RTRIM is left out: the Bloom filters of SQLite 3.40 take texts of different length for different texts.
         if dice.percent(15) { parts.append("COLLATE " + dice.pick(["NOCASE", "NOCASE", "BINARY"])) }
         if dice.percent(12) {
-            // Not FAIL: what an UPDATE has done by then depends on the order of its rows, which with triggers is the rowid's.
+            // FAIL is left out: what an UPDATE has done when it fails depends on the order of its rows, which with
+            // triggers is the order of the rowids.
             let clause = dice.percent(20) ? " ON CONFLICT " + dice.pick(["REPLACE", "IGNORE", "ABORT"]) : ""
             parts.append("NOT NULL" + clause)
         }
@@ -157,7 +160,7 @@ struct SchemaGenerator {
         return ColumnPlan(name: name, type: type, constraints: parts.joined(separator: " "))
     }
 
-    /// A key that there is already may have no other clause than the first.
+    /// If the same key is there already, its conflict clause may only be the first one's.
     private func conflictClause(_ plan: inout TablePlan, for key: [String] = []) -> String {
         guard dice.percent(12), !plan.uniqueKeys.contains(key) else { return "" }
         let word = dice.pick(["REPLACE", "IGNORE", "FAIL", "ABORT", "ROLLBACK"])
@@ -196,7 +199,7 @@ struct SchemaGenerator {
         case 5:
             plan.primaryKey = dice.some(plainColumns(plan), atMost: 3)
             plan.rowIDName = quoted(plan.primaryKey[0])
-            // Where the key does not come first, SQLite 3.40's integrity_check finds a NULL where there is none.
+            // If the key does not come first, SQLite 3.40's integrity_check finds a NULL where there is none.
             let key = plan.primaryKey
             let others = plan.columns.filter { !key.contains($0.name) }
             plan.columns = key.compactMap { name in plan.columns.first { $0.name == name } } + others
@@ -206,7 +209,7 @@ struct SchemaGenerator {
         default:
             let key = dice.some(plainColumns(plan), atMost: 3)
             plan.constraints.append("PRIMARY KEY (\(key.map(quoted).joined(separator: ", ")))" + conflictClause(&plan))
-            // A single INTEGER is the rowid here too.
+            // A single INTEGER column is the rowid here, too.
             if key.count == 1, plan.columns.contains(where: { $0.name == key[0] && $0.type == "INTEGER" }) {
                 plan.rowIDColumn = key[0]
                 plan.rowIDName = quoted(key[0])
@@ -249,7 +252,7 @@ struct SchemaGenerator {
         }
         for _ in 0..<dice.weighted([(45, 0), (35, 1), (15, 2), (5, 3)]) {
             let key = dice.some(plainColumns(plan), atMost: 3)
-            // Of a PRIMARY KEY that is said to be UNIQUE, SQLite 3.15 forgets a page where there are no rowids.
+            // In a table without rowids whose PRIMARY KEY is declared UNIQUE as well, SQLite 3.15 forgets a page.
             if Set(key) == Set(plan.primaryKey) { continue }
             defer { plan.uniqueKeys.append(key) }
             if dice.percent(60) {
@@ -269,7 +272,7 @@ struct SchemaGenerator {
         }
     }
 
-    /// The terms of an index. SQLite 3.40 misses the NULLs at the end of an index whose first column descends, and takes
+    /// The terms of an index. If the index's first column descends, SQLite 3.40 misses the NULLs at its end, and takes
     /// `x NOT IN (SELECT column …)` to be true; so such a column is NOT NULL.
     private func terms(_ columns: [String], of plan: TablePlan) -> String {
         columns.enumerated().map { position, name in

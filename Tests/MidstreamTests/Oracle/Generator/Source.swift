@@ -1,6 +1,6 @@
-/// A table as an expression may name it.
+/// A table or subquery as an expression may name it.
 struct Source {
-    /// What stands before a column's name, with a dot: the alias, or the table's name.
+    /// What stands before the name of a column, with a dot: the alias, or the table's name.
     var qualifier: String
     /// Quoted names of columns.
     var columns: [String]

@@ -59,7 +59,7 @@ extension StatementGenerator {
         case 9: "instr(\(argument), \(anyValue()))"
         case 10: "trim(\(argument))"
         case 11 where SQLiteFeature.iif.isAvailable: "iif(\(condition(scope, depth)), \(argument), \(anyValue()))"
-        // Evaluated anew each time, with the same result.
+        // SQLite evaluates this anew each time, with the same result.
         case 12: "((random() & 0) + \(dice.below(20)))"
         default: "quote(\(argument))"
         }
@@ -70,7 +70,7 @@ extension StatementGenerator {
         let (from, source) = tableSource(mayBeBare: scope.isEmpty)
         if !scope.isEmpty { noteRead(from) }
         let filter = dice.percent(75) ? " WHERE \(condition(inner(source, scope), depth))" : ""
-        // Of texts that equal a number, SQLite takes any for the first, unless it does not know the column.
+        // If several texts equal a number, SQLite takes any of them for the first, unless it does not know the column.
         let sign = source.primaryKey.isEmpty ? "" : "+"
         let key = source.rowID.map { "\(sign)\(source.qualifier).\($0)" } ?? "1"
         switch dice.below(6) {
@@ -87,24 +87,24 @@ extension StatementGenerator {
         }
     }
 
-    /// A value that a column of numbers gives without having converted it, as that of a compound does.
+    /// A value that a column of numbers gives without having converted it, as a compound's column does.
     private func unconvertedValue() -> String {
         let type = dice.pick(["INTEGER", "REAL", "NUMERIC"])
         let word = dice.pick(["UNION", "UNION ALL"])
         return "(SELECT v FROM (SELECT CAST(1 AS \(type)) AS v WHERE 0 \(word) SELECT \(anyValue())))"
     }
 
-    /// Notes a subquery of a condition that reads the table which the statement changes, maybe by a view.
+    /// Notes that a subquery of a condition reads the table which the statement changes, maybe by a view.
     private func noteRead(_ from: String) {
         guard let writtenTable else { return }
         let text = from.lowercased().replacing("\"\"", with: "\"")
         if text.contains(writtenTable.lowercased()) || text.contains("view ") { readsWrittenTable = true }
     }
 
-    /// The subquery's own table, and often those around it.
+    /// The subquery's own table, and often the tables around it.
     ///
-    /// In a subquery of RETURNING, SQLite 3.40 takes the row's columns for numbers without a collation: of them there is
-    /// the rowid alone.
+    /// In a subquery of RETURNING, SQLite 3.40 takes the row's columns for numbers without a collation. So of these
+    /// columns, only the rowid is there.
     private func inner(_ source: Source, _ scope: [Source]) -> [Source] {
         guard dice.percent(60) else { return [source] }
         if !isReturning { return [source] + scope }
@@ -121,13 +121,13 @@ extension StatementGenerator {
 
     private static let comparisons = ["=", "=", "=", "==", "<>", "!=", "<", "<=", ">", ">=", "IS", "IS NOT"]
 
-    /// Two sides compared. SQLite 3.15 finds no rowid to be less than a text when it reads them in descending order, so it
-    /// is kept from searching for it.
+    /// Two sides compared. SQLite 3.15 finds no rowid to be less than a text when it reads rowids in descending order,
+    /// so the expression keeps it from searching for the rowid.
     ///
-    /// Where a join has a BINARY column equal a NOCASE one, and that one equal a value, SQLite 3.40 has the first column
-    /// equal the value as well, by its own collation: rows are lost, or not, by which table comes first. So it is kept from
-    /// seeing that two columns are equal. Not in RETURNING, where such a `+id` beside a text makes a text of the `id` that is
-    /// returned.
+    /// Suppose that in a join a BINARY column equals a NOCASE one, and the NOCASE one equals a value. SQLite 3.40 then
+    /// concludes that the first column equals the value as well, by its own collation: rows are lost, or not, depending
+    /// on which table comes first. So the expression keeps SQLite from seeing that two columns are equal. RETURNING is
+    /// an exception: there, such a `+id` beside a text makes a text of the `id` that is returned.
     func comparison(_ left: String, _ word: String, _ right: String, isInJoin: Bool = false) -> String {
         if isInJoin, !isReturning, ["=", "==", "IS"].contains(word), mayIgnoreCase(left) || mayIgnoreCase(right) {
             return "\(left) \(word) +\(right)"
@@ -136,7 +136,7 @@ extension StatementGenerator {
         return isKept ? "\(left) \(word) \(right)" : "+\(left) \(word) +\(right)"
     }
 
-    /// Whether the expression is anything but a column that compares by BINARY in all tables.
+    /// Whether the expression may ignore case: only a column that compares by BINARY in all tables certainly does not.
     private func mayIgnoreCase(_ text: String) -> Bool {
         let column = text.split(separator: ".").last ?? ""
         return !binaryColumns.contains(column.filter { !"[]`\"".contains($0) }.lowercased())
@@ -166,11 +166,12 @@ extension StatementGenerator {
                 "\(sign)\(column(scope)) \(dice.pick(["BETWEEN", "NOT BETWEEN"])) \(anyValue()) AND \(anyValue())"
         case ..<76: return "\(column(scope)) \(dice.pick(["IN", "IN", "NOT IN"])) (\(list()))"
         case ..<81:
-            // SQLite 3.40 joins nothing where an outer join compares an INTEGER PRIMARY KEY with a pattern, be it in a view.
+            // If an outer join compares an INTEGER PRIMARY KEY with a pattern, even in a view, SQLite 3.40 joins
+            // nothing.
             return
                 "\(column(scope))\(scope.count > 1 || !views.isEmpty || isDerived ? " || ''" : "") \(dice.pick(["LIKE", "NOT LIKE", "GLOB"])) \(dice.pick(["'a%'", "'%b'", "'A*'", "'_'", anyValue()]))"
         case ..<87:
-            // Not RTRIM: see `SchemaGenerator.column`.
+            // RTRIM is left out: see `SchemaGenerator.column`.
             return comparison(
                 "\(column(scope)) COLLATE \(dice.pick(["NOCASE", "BINARY"]))",
                 dice.pick(Self.comparisons),
@@ -211,12 +212,12 @@ extension StatementGenerator {
         let word = dice.pick(["IN", "IN", "NOT IN"])
         let first = dice.percent(25) ? source.rowID.map { "\(source.qualifier).\($0)" } : nil
         let column = first ?? "\(source.qualifier).\(dice.pick(source.columns))"
-        // Under a RIGHT or FULL JOIN, SQLite 3.40 finds no row value to be in a list.
+        // Under a RIGHT or FULL JOIN, SQLite 3.40 does not find any row value to be in a list.
         let isInRightJoin = scope.contains(where: \.isInRightJoin)
         if SQLiteFeature.rowValuesInQueries.isAvailable, !isInRightJoin, dice.percent(20) {
             let second = "\(source.qualifier).\(dice.pick(source.columns))"
-            // By an index, SQLite 3.40 finds a NULL of a row value to be in a list that has a NULL there, and does not find
-            // text that is in a list of numbers: so the list's columns have no affinity.
+            // By an index, SQLite 3.40 finds a NULL of a row value to be in a list that has a NULL there, and does not
+            // find text that is in a list of numbers. So the list's columns are not NULL, and have no affinity.
             filter += (filter.isEmpty ? " WHERE " : " AND ") + "\(column) NOT NULL AND \(second) NOT NULL"
             return
                 "(\(self.column(scope)), \(self.column(scope))) \(word) (SELECT +\(column), +\(second) FROM \(from)\(filter))"

@@ -26,7 +26,7 @@ extension StatementGenerator {
         return select(text, sources)
     }
 
-    /// A query of that FROM clause.
+    /// A query with the given FROM clause.
     func select(_ from: String, _ sources: [Source], prefix: String = "") -> Query {
         let count = dice.between(1, 4)
         var list = (0..<count).map { _ in expression(sources) }.joined(separator: ", ")
@@ -43,7 +43,7 @@ extension StatementGenerator {
         guard dice.percent(45) else { return query }
         let direction = dice.pick(["", " DESC", " ASC"])
         var terms: [String] = []
-        // Where a join has a column equal another one, SQLite does not sort by it, though text may equal a number.
+        // If a join makes a column equal another one, SQLite does not sort by it, although text may equal a number.
         let sign = sources.count > 1 ? "+" : ""
         for _ in 0..<dice.below(3) {
             terms.append(
@@ -72,7 +72,7 @@ extension StatementGenerator {
         }
     }
 
-    /// What applications ask most: a row by its key.
+    /// The most common query of applications: a row by its key.
     private func lookup() -> Query {
         let table = table()
         let source = source(table, name(table.name), isMain: false)
@@ -91,7 +91,7 @@ extension StatementGenerator {
 
     // MARK: Aggregates
 
-    /// An aggregate that the order of rows does not show in.
+    /// An aggregate whose value does not depend on the order of rows.
     private func aggregateTerm(_ sources: [Source]) -> String {
         let column = column(sources)
         let filter =
@@ -105,7 +105,8 @@ extension StatementGenerator {
         case 4: return "avg(length(\(column)))\(filter)"
         case 5: return "max(quote(\(column)))\(filter)"
         case 6: return "total(typeof(\(column)) = 'text')\(filter)"
-        // Of values that are equal by a collation, it depends on the order of the scan which one it is: no matter in a query.
+        // Of values that are equal by a collation, the order of the scan determines which one comes out. In a query,
+        // that does not matter.
         default:
             return "\(dice.pick(["min", "max"]))(\(column)\(writtenTable == nil ? "" : " COLLATE BINARY"))\(filter)"
         }
@@ -125,7 +126,7 @@ extension StatementGenerator {
         let list = keys + (0..<dice.between(1, 2)).map { _ in aggregateTerm(sources) }
         var query = "SELECT \(list.joined(separator: ", ")) FROM \(text)"
         if dice.percent(45) { query += " WHERE \(condition(sources))" }
-        // By number: a parameter that is written twice is another one.
+        // Grouped by the columns' numbers, since a parameter that is written twice is another one.
         query += " GROUP BY \((1...keys.count).map(String.init).joined(separator: ", "))"
         if dice.percent(25) {
             query += " HAVING \(aggregateTerm(sources)) \(dice.pick([">", "<", "=", "<>"])) \(dice.below(5))"
@@ -142,7 +143,7 @@ extension StatementGenerator {
         return Query(text: "SELECT DISTINCT \(list) FROM \(text)\(filter)", columnCount: count, isLoose: true)
     }
 
-    /// `min` and `max`, which SQLite finds at an end of an index.
+    /// `min` and `max`, which SQLite finds at one end of an index.
     private func extreme() -> Query {
         let (text, source) = tableSource()
         let filter = dice.percent(50) ? " WHERE \(condition([source], 1))" : ""
@@ -178,8 +179,8 @@ extension StatementGenerator {
         var parts: [String] = []
         for _ in 0..<dice.between(2, 3) {
             let (text, source) = tableSource()
-            // Natively an INTEGER PRIMARY KEY has no collation, and leaves the choice to the queries that follow. Not RTRIM:
-            // where an index has it, SQLite 3.40's INTERSECT loses rows.
+            // Natively, an INTEGER PRIMARY KEY has no collation, and leaves the choice to the queries that follow.
+            // RTRIM is left out: if an index has RTRIM, SQLite 3.40's INTERSECT loses rows.
             let collation = parts.isEmpty ? " COLLATE " + dice.pick(["BINARY", "BINARY", "NOCASE", "NOCASE"]) : ""
             let list = (0..<count).map { _ in expression([source], 1) + collation }.joined(separator: ", ")
             let filter = dice.percent(55) ? " WHERE \(condition([source], 1))" : ""
@@ -216,10 +217,11 @@ extension StatementGenerator {
         )
     }
 
-    /// `WITH …`, to stand before a statement, and the sources that it makes.
+    /// The text of a WITH clause, to stand before a statement, and the sources that the clause makes.
     func with() -> (text: String, from: String, source: Source) {
         let derived = derivedTable()
-        // Often by the name of a moving table, which it then hides. In a compound it would be recursion without an end.
+        // Often, the common table has the name of a moving table, which it then hides. In a compound, that would be
+        // endless recursion.
         let mayHide = views.isEmpty || SQLiteFeature.viewsApartFromCommonTables.isAvailable
         let label =
             mayHide && !derived.text.contains(" UNION ALL ") && dice.percent(40)

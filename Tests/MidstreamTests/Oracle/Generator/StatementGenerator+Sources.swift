@@ -25,7 +25,7 @@ extension StatementGenerator {
         guard let rowID = source.rowID else { return [] }
         let taken = Set(source.columns.map { $0.lowercased().filter { !"\"[]`".contains($0) } })
         let others = ["rowid", "oid", "_rowid_"].filter { !taken.contains($0) }
-        // Where one of the names is a column's, natively the others name it as well.
+        // If one of the names is a column's, natively the other names mean that column as well.
         return [rowID] + (others.count == 3 ? others + ["\"rowid\"", "[OID]", "`_rowid_`"] : [])
     }
 
@@ -88,9 +88,9 @@ extension StatementGenerator {
         return (text, sources)
     }
 
-    /// In the list of a derived table on the right of a LEFT JOIN, SQLite 3.40 evaluates a subquery once, and has NULL for
-    /// it where it first met no row. Of a derived table that it stores to search it, it has 1 for `CAST(1.0 AS NUMERIC)`,
-    /// which is 1.0 elsewhere.
+    /// If a subquery is in the list of a derived table on the right of a LEFT JOIN, SQLite 3.40 evaluates it once, and
+    /// gives NULL for it if it first met no row. In a derived table that SQLite stores to search it, `CAST(1.0 AS
+    /// NUMERIC)` gives 1, and elsewhere 1.0.
     private func valueWithoutQuery(_ source: Source) -> String {
         while true {
             let text = expression([source], 1)
@@ -98,7 +98,7 @@ extension StatementGenerator {
         }
     }
 
-    /// The value without affinity and collation: those of a compound's column are those of any of its queries.
+    /// The value without affinity and collation: a compound's column may have those of any of its queries.
     private func plain(_ value: String) -> String {
         "ifnull(\(value), NULL)"
     }

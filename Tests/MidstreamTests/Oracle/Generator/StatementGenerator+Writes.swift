@@ -41,7 +41,7 @@ extension StatementGenerator {
         return dice.percent(35) ? " OR " + dice.pick(mayReplace ? words + ["REPLACE", "REPLACE"] : words) : ""
     }
 
-    /// Of several rows of a STRICT table, none may replace another: see `TablePlan.keepsRowsOfFailures`.
+    /// If several rows go into a STRICT table, none may replace another: see `TablePlan.keepsRowsOfFailures`.
     private func insertion(mayReplace: Bool) -> String {
         mayReplace && dice.percent(12) ? "REPLACE" : "INSERT\(conflictWord(mayReplace: mayReplace))"
     }
@@ -54,7 +54,7 @@ extension StatementGenerator {
     }
 
     private func commonTable() -> String {
-        // A limited write takes a common table of its target's name for its target.
+        // A limited write takes a common table with its target's name for its target.
         dice.percent(8) ? with().text : ""
     }
 
@@ -82,10 +82,10 @@ extension StatementGenerator {
         return (columns, columns.isEmpty ? nil : rowID ?? columns.firstIndex { $0 == table.rowIDColumn })
     }
 
-    /// A rowid for one of several rows, or of a single one.
+    /// A rowid for one of several rows, or for a single row.
     ///
-    /// When REPLACE meets one that is no integer, SQLite keeps the rows before it, against its documentation; so then
-    /// there is none.
+    /// If REPLACE meets a rowid that is no integer, SQLite keeps the rows before it, against its documentation. So with
+    /// REPLACE there is no such rowid.
     private func rowIDValue(isAlone: Bool = true, replaces: Bool = false) -> String {
         let mayBeNull = isAlone || SQLiteFeature.rowIDsChosenBetweenOthers.isAvailable
         switch dice.below(20) {
@@ -139,8 +139,8 @@ extension StatementGenerator {
         return text + returning([source])
     }
 
-    /// Of several rows, whether a later one's subquery reads what earlier ones have written is SQLite's choice: it may be
-    /// evaluated for each, or once.
+    /// With several rows, SQLite chooses whether a later row's subquery reads what earlier rows have written: it may
+    /// evaluate the subquery for each row, or once.
     private func upsert(_ table: TablePlan, _ source: Source, isAlone: Bool) -> String {
         guard SQLiteFeature.upsert.isAvailable, dice.percent(35) else { return "" }
         while true {
@@ -156,7 +156,7 @@ extension StatementGenerator {
         var text = ""
         for _ in 0..<(dice.percent(12) ? 2 : 1) where !keys.isEmpty {
             let key = dice.pick(keys)
-            // Of two clauses for one key SQLite 3.40 makes a corrupt index.
+            // If there are two clauses for one key, SQLite 3.40 makes a corrupt index.
             keys.removeAll { Set($0) == Set(key) }
             text += " ON CONFLICT(\(key.map(name).joined(separator: ", ")))"
             if dice.percent(20) {
@@ -172,7 +172,7 @@ extension StatementGenerator {
         return text
     }
 
-    /// Rows of a query, in a total order, since the order decides on rowids and conflicts.
+    /// The rows of a query, in a total order, since the order decides on rowids and conflicts.
     private func insertFromSelect() -> String {
         let table = table()
         let (columns, rowID) = insertColumns(table)
@@ -182,7 +182,7 @@ extension StatementGenerator {
         let offsets = verb.contains("REPLACE") ? [""] : ["", "+ 1", "+ 3", "- 2", "+ 40"]
         let list = columns.indices.map { index in
             if index == rowID {
-                // Nor need a PRIMARY KEY be one.
+                // Nor need the columns of a PRIMARY KEY be integers.
                 let isInteger = source.primaryKey.isEmpty || !verb.contains("REPLACE")
                 let key = isInteger ? source.rowID : nil
                 return key.map { "\(source.qualifier).\($0) \(dice.pick(offsets))" } ?? "NULL"
@@ -251,8 +251,9 @@ extension StatementGenerator {
         return text
     }
 
-    /// The word of an UPDATE. Of a table with a trigger for DELETE, as each moving table has one, SQLite with
-    /// `recursive_triggers` takes a row that has replaced another for a duplicate of itself by a second unique index.
+    /// The conflict word of an UPDATE. If a table has a trigger for DELETE, as each moving table has, SQLite with
+    /// `recursive_triggers` may find, by a second unique index, that a row which has replaced another is a duplicate of
+    /// itself.
     func updateConflictWord(_ table: TablePlan) -> String {
         guard mayRecurse, table.uniqueKeys.count > 1 else { return conflictWord() }
         return table.mayReplace ? " OR ABORT" : conflictWord(mayReplace: false)
@@ -269,26 +270,26 @@ extension StatementGenerator {
         changesKey = false
         let assignments = (0..<(dice.percent(75) ? 1 : 2)).map { _ in assignment(table, [source], replaces: replaces) }
         let list = assignments.joined(separator: ", ")
-        // Where the order of the rows shows, it is SQLite's choice.
+        // If the order of the rows shows, it is SQLite's choice.
         if list.contains("(SELECT ") || changesKey && !table.primaryKey.isEmpty {
             return verb + list + " WHERE " + oneRow(table) + returning([source])
         }
         return verb + list + rest(source, of: table)
     }
 
-    /// A condition that one row can meet.
+    /// A condition that at most one row meets.
     private func oneRow(_ table: TablePlan) -> String {
         if table.primaryKey.isEmpty { return "\(table.rowIDName) = \(anyRowID())" }
         return table.primaryKey.map { "\(name($0)) = \(anyValue())" }.joined(separator: " AND ")
     }
 
-    /// A table whose rows are told apart by one value.
+    /// A table whose rows one value tells apart.
     private func uniqueTable() -> TablePlan? {
         let table = table()
         return table.primaryKey.isEmpty ? table : tables.first(where: \.primaryKey.isEmpty)
     }
 
-    /// Each row of the target meets at most one row of the other table.
+    /// An UPDATE … FROM in which each row of the target meets at most one row of the other table.
     private func updateFrom(_ table: TablePlan, _ source: Source, replaces: Bool) -> String {
         let other = uniqueTable() ?? table
         let alias = alias()
@@ -297,7 +298,7 @@ extension StatementGenerator {
         let key = dice.percent(60) ? left : "\(source.qualifier).\(dice.pick(source.columns))"
         var text = assignment(table, [source, joined], replaces: replaces)
         text += " FROM \(tableName(other)) AS \(alias)"
-        // What more rows of that are joined, the values are those of the first.
+        // However many more rows of that table are joined, the values are those of the first one.
         if dice.percent(30) {
             let (second, column) = (self.alias(), dice.pick(joined.columns))
             text +=

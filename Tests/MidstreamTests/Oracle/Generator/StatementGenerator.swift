@@ -2,27 +2,27 @@ import SQLiteConnection
 
 /// What all generators of statements share: names, values, parameters.
 ///
-/// What SQLite leaves open is not asked: rows are limited, and copied into tables, in a total order alone; aggregates do
-/// not depend on the order of rows, and do not overflow; no function that may fail is called.
+/// The generators ask nothing that SQLite leaves open. Rows are limited, and copied into tables, only in a total order.
+/// Aggregates do not depend on the order of rows, and do not overflow. No function that may fail is called.
 final class StatementGenerator {
     let dice: Dice
     let pool: ValuePool
     private(set) var tables: [TablePlan]
     var views: [ViewPlan] = []
-    /// How many writes in a hundred are of a view.
+    /// How many writes in a hundred are writes of a view.
     var viewWrites = 1
     /// Whether `recursive_triggers` may be on.
     var mayRecurse = false
-    /// The table that an UPDATE or DELETE being made changes, and whether its condition reads the table again. Without
-    /// LIMIT, SQLite 3.40 may read it in the midst of the changes.
+    /// The table that the UPDATE or DELETE in the making changes, and whether the statement's condition reads that
+    /// table again. Without LIMIT, SQLite 3.40 may read the table in the middle of the changes.
     var writtenTable: String?
     var readsWrittenTable = false
-    /// Whether the UPDATE being made changes a column that must be unique. Which row of several comes first is SQLite's
-    /// choice then, but for statements by rowid or with LIMIT.
+    /// Whether the UPDATE in the making changes a column that must be unique. SQLite then chooses which of several rows
+    /// comes first, except in statements by rowid or with LIMIT.
     var changesKey = false
-    /// Whether a query for a FROM clause, or a view, is being made.
+    /// Whether a query for a FROM clause, or for a view, is in the making.
     var isDerived = false
-    /// Whether a RETURNING clause is being made.
+    /// Whether a RETURNING clause is in the making.
     var isReturning = false
     /// The names, in lower case, of columns that compare by BINARY in every table.
     private(set) var binaryColumns: Set<String>
@@ -38,7 +38,7 @@ final class StatementGenerator {
         binaryColumns = Set(columns.map { $0.name.lowercased() } + ["rowid", "oid", "_rowid_"]).subtracting(collated)
     }
 
-    /// Has statements name another table in the place of one.
+    /// Makes statements name another table in place of a given one.
     func replace(_ name: String, with table: TablePlan) {
         tables = tables.map { $0.name == name ? table : $0 }
         // Statements know no types but this.
@@ -102,7 +102,7 @@ final class StatementGenerator {
         case literals, plain, numbered, named, mixed
     }
 
-    /// Puts literals and parameters in the places of values.
+    /// Puts literals and parameters in place of the values.
     func finish(_ text: String, order: Command.Order = .none, isLoose: Bool = false, literalsOnly: Bool = false)
         -> Command
     {

@@ -2,8 +2,8 @@ import SQLiteFeatures
 
 /// Makes random triggers on tables and views.
 ///
-/// The program of every trigger that writes tables notes its firing in `log`, and fires only while that is short, so that
-/// recursion ends.
+/// The program of every trigger that writes tables notes in `log` that it fires. It fires only while `log` is short, so
+/// that recursion ends.
 struct TriggerGenerator {
     let generator: StatementGenerator
     private var dice: Dice { generator.dice }
@@ -45,7 +45,7 @@ struct TriggerGenerator {
 
     // MARK: What fires it
 
-    /// Before an UPDATE, SQLite 3.40 computes a generated column of NEW from those columns alone that some trigger names.
+    /// Before an UPDATE, SQLite 3.40 computes a generated column of NEW only from the columns that some trigger names.
     private func ofTable(_ table: TablePlan) -> String {
         let event = event(table.columns.map(\.name))
         let time = dice.pick(["BEFORE ", "AFTER ", "AFTER ", ""])
@@ -68,7 +68,7 @@ struct TriggerGenerator {
         }
     }
 
-    /// NEW and OLD, as far as the event has them. One of them is named twice, since of a single source columns are
+    /// NEW and OLD, as far as the event has them. One of them is listed twice, since the columns of a single source are
     /// named without it.
     private func rows(_ event: String, _ columns: [String], rowID: String?) -> [Source] {
         let names = event == "INSERT" ? ["NEW"] : event == "DELETE" ? ["OLD"] : ["NEW", "OLD"]
@@ -124,13 +124,13 @@ struct TriggerGenerator {
         dice.percent(25) ? " OR \(dice.pick(["IGNORE", "REPLACE", "ABORT", "FAIL", "ROLLBACK"]))" : ""
     }
 
-    /// A write of some table. Names have no schema there: SQLite refuses them. No rowid is given: behind the largest
-    /// integer, SQLite chooses at random.
+    /// A write of some table. The table's name has no schema, since SQLite refuses that here. No rowid is given: after
+    /// the largest integer, SQLite chooses at random.
     private func write(_ rows: [Source]) -> String {
         let table = generator.table()
         let name = quoted(table.name)
         let row = dice.pick(rows)
-        // Not generated ones: a trigger that writes such a column cannot be compiled.
+        // Generated columns are left out: SQLite cannot compile a trigger that writes one.
         let columns = table.columns.filter { $0.name != table.rowIDColumn && !$0.isGenerated }.map { quoted($0.name) }
         let key = row.rowID.map { "\(row.qualifier).\($0)" } ?? "\(row.qualifier).\(row.columns[0])"
         let other = Source(qualifier: name, columns: columns, rowID: table.rowIDName)

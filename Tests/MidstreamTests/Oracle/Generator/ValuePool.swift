@@ -1,9 +1,10 @@
 import SQLiteConnection
 import SQLiteFeatures
 
-/// The values that one case is made of. They are few, so that rows and statements meet.
+/// The values of one case. They are few, so that rows and statements meet.
 ///
-/// The smallest integer is a rowid alone: as a real number in another column, SQLite does not find the rowid by it.
+/// The smallest integer is only a rowid: if another column has it as a real number, SQLite does not find the rowid by
+/// it.
 struct ValuePool {
     let values: [SQLiteValue]
     let rowIDs: [Int64]

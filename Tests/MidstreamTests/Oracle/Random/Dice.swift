@@ -1,4 +1,4 @@
-/// A random generator whose numbers depend on its seed alone.
+/// A random generator whose numbers depend only on its seed.
 ///
 /// Source: Steele, Lea, Flood: Fast splittable pseudorandom number generators (2014).
 struct SplitMix64 {
@@ -17,7 +17,7 @@ struct SplitMix64 {
     }
 }
 
-/// Random choices of one case.
+/// The random choices of one case.
 final class Dice {
     private var generator: SplitMix64
 
@@ -30,7 +30,7 @@ final class Dice {
         generator = SplitMix64(seed: base ^ (UInt64(truncatingIfNeeded: number) &* 0xd134_2543_de82_ef95))
     }
 
-    /// From 0 to `count` - 1.
+    /// A number from 0 to `count` - 1.
     func below(_ count: Int) -> Int {
         Int(generator.next() % UInt64(max(count, 1)))
     }
@@ -39,7 +39,7 @@ final class Dice {
         low + below(high - low + 1)
     }
 
-    /// `true` that many times in a hundred.
+    /// `true` in `chance` of a hundred times.
     func percent(_ chance: Int) -> Bool {
         below(100) < chance
     }
@@ -48,7 +48,7 @@ final class Dice {
         elements[below(elements.count)]
     }
 
-    /// An element, as often as its weight says.
+    /// One of the elements, each as often as its weight says.
     func weighted<Element>(_ elements: [(Int, Element)]) -> Element {
         var left = below(elements.reduce(0) { $0 + $1.0 })
         for (weight, element) in elements {

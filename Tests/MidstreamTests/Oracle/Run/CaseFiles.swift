@@ -7,7 +7,7 @@ import SQLiteConnection
     import Darwin
 #endif
 
-/// A case's databases: the target and its source on one hand, and one native database that has all rows on the other.
+/// A case's databases: the target and its source on one side, and one native database that has all rows on the other.
 final class CaseFiles {
     let oracleCase: OracleCase
     private let folder: TemporaryFolder
@@ -18,7 +18,7 @@ final class CaseFiles {
     private var openOthers: (database: Database, native: NativeSide)?
 
     private var targetName = "target.db"
-    /// Whether all tables have moved on to a third file, and none is one that any program may write.
+    /// Whether all tables have moved on to a third file. Then no table is one that any program may write.
     var hasMovedFile: Bool { targetName != "target.db" }
     var targetPath: String { folder.file(targetName) }
     private var sourcePath: String { folder.file("source.db") }
@@ -52,7 +52,7 @@ final class CaseFiles {
         database = try oracleCase.openTarget(folder.file("target.db"))
         try addMigration()
         try alignSequences(of: oracleCase.tables)
-        // So that both begin with nothing changed and nothing inserted.
+        // Both sides then begin with nothing changed and nothing inserted.
         try reopen()
     }
 
@@ -109,7 +109,7 @@ final class CaseFiles {
             guard native.changes == 1,
                 let stored = try native.fetchOne("SELECT \(columns) FROM \(name) WHERE \(isTheRow)", key)
             else {
-                // A number that is stored as another one is not found again.
+                // The row is not found again if SQLite has stored a number of its key as another number.
                 try native.execute("ROLLBACK TO row")
                 continue
             }
@@ -123,7 +123,7 @@ final class CaseFiles {
             }
         }
         guard let condition = table.condition else { return }
-        // Rows that do not belong stay in the source alone.
+        // Rows that do not belong stay only in the source.
         let left = try table.sourceNames.flatMap {
             try source.fetchAll(
                 "SELECT \(table.key.joined(separator: ", ")) FROM \(quoted($0)) WHERE NOT ifnull(\(condition), 0)"
@@ -139,7 +139,7 @@ final class CaseFiles {
 
     /// Puts a row into a source of another shape.
     ///
-    /// - Returns: What it has for the target; `nil` when the source does not take it.
+    /// - Returns: What the source has for the target; `nil` if the source does not take the row.
     private static func mapped(_ row: RowPlan, of table: TablePlan, in source: Connection) throws -> [SQLiteValue]? {
         let columns = table.sourceInsertedColumns
         let values = table.insertedValues(row)
@@ -164,7 +164,7 @@ final class CaseFiles {
             "SELECT \(table.mappedColumns.joined(separator: ", ")) FROM \(name) WHERE \(isTheRow)",
             key
         )
-        // Text that is no UTF-8, as an expression may make of a blob, is not read as it is.
+        // Text that is no UTF-8, as an expression may make it of a blob, is not read as it is.
         let isWhole = made?.values.allSatisfy { value in
             if case .text(let text) = value { !text.contains("\u{fffd}") } else { true }
         }
@@ -179,18 +179,18 @@ final class CaseFiles {
         if tables.contains(where: { $0.secondSourceName != nil }) { try addMigration(source) { $0.secondSourceName } }
     }
 
-    /// Has a table move on to another; natively its rows move at once. Not where views or triggers may name it, or where the
-    /// other one does not take them.
+    /// Makes a table move on to another one; natively, its rows move at once. Does nothing if views or triggers may
+    /// name the table, or if the other table does not take the rows.
     func moveOn() throws {
         guard let chain = oracleCase.chain, let table = oracleCase.tables.first(where: { $0.name == chain.to }) else {
             return
         }
-        // An index keeps its name for as long as the source's table stays.
+        // The name of an index is taken for as long as the source's table stays.
         let dependents = "SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger') OR name LIKE 'late%'"
         let columns = try native.connection.fetchAll("PRAGMA table_info(\(quoted(chain.from)))").map {
             try $0.get("name", as: String.self)
         }
-        // A name of which there is no column would be a string.
+        // If there were no column of that name, SQLite would take the name for a string.
         let isAsItWas = Set(columns).isSuperset(of: table.columns.filter { !$0.isGenerated }.map(\.name))
         guard isAsItWas, try native.connection.fetchOne(dependents) == nil else { return }
         let from = quoted(chain.from)
@@ -203,7 +203,7 @@ final class CaseFiles {
                 try native.connection.execute("DROP TABLE \(from)")
             }
         } catch is SQLiteError {
-            // It has changed what was inserted last.
+            // The attempt that failed has changed what was inserted last.
             return try reopen()
         }
         try addMigration(.sameDatabase) { $0.name == chain.to ? chain.from : nil }
@@ -212,9 +212,9 @@ final class CaseFiles {
         try reopen()
     }
 
-    /// Has all tables move on to a third file. Not where one that has rows to come cannot: then nothing has changed.
+    /// Makes all tables move on to a third file. If one that has rows to come cannot, nothing changes.
     func moveFile() throws {
-        // What ANALYZE has found out would have to come along; SQLite attaches no file that has a view of `main.T`.
+        // The findings of ANALYZE would have to come along. SQLite attaches no file that has a view of `main.T`.
         let hindrance =
             "SELECT 1 FROM sqlite_master WHERE name = 'sqlite_stat1' OR type IN ('view', 'trigger') AND sql LIKE '%main%'"
         guard !hasMovedFile, try native.connection.fetchOne(hindrance) == nil else { return }
@@ -274,7 +274,7 @@ final class CaseFiles {
         }
     }
 
-    /// AUTOINCREMENT goes on from the larger of the two sides, rows that do not belong included.
+    /// Sets AUTOINCREMENT to the larger value of the two sides, with regard also to rows that do not belong.
     private func alignSequences(of tables: [TablePlan]) throws {
         for table in tables where table.isAutoIncrement {
             let sequence = try database.fetchValue(
@@ -287,7 +287,7 @@ final class CaseFiles {
                 [table.name]
             )
             guard let sequence else {
-                // Of a row that was not taken after all.
+                // This value is of a row that was not taken after all.
                 try native.connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", [table.name])
                 continue
             }
@@ -325,7 +325,7 @@ final class CaseFiles {
 
     // MARK: Other connections
 
-    /// A second connection of each side.
+    /// Opens a second connection to each side.
     func others() throws -> (database: Database, native: NativeSide) {
         if let known = openOthers { return known }
         let made = (try openTarget(), NativeSide(connection: try openNative()))
@@ -333,7 +333,7 @@ final class CaseFiles {
         return made
     }
 
-    /// A connection to the target that knows nothing of the migration, and one to the native database.
+    /// Opens a connection to the target that knows nothing of the migration, and one to the native database.
     func strangers() throws -> (target: NativeSide, native: NativeSide) {
         let target = try Connection(path: targetPath, options: OpenOptions(key: oracleCase.keyOfTarget))
         return (NativeSide(connection: target), NativeSide(connection: try Self.openNative(nativePath)))
@@ -347,7 +347,7 @@ final class CaseFiles {
 
     /// Compares the files after everything has moved.
     ///
-    /// - Returns: What differs.
+    /// - Returns: What differs; `nil` if nothing does.
     func compareAtEnd() throws -> String? {
         var steps = 0
         while try !database.stepMigration(rows: 64).isFinished {
@@ -362,7 +362,7 @@ final class CaseFiles {
         let side = NativeSide(connection: target)
         let kept = oracleCase.tables.filter { oracleCase.isSameFile && $0.condition != nil }.flatMap(\.sourceNames)
         let hidden = kept.map { literal(.text($0)) }.joined(separator: ", ")
-        // VACUUM drops `sqlite_sequence` when no table needs it, and a source of the same file may.
+        // VACUUM drops `sqlite_sequence` if no table needs it; a source in the same file may need it.
         var queries = [
             "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE tbl_name NOT IN (\(hidden)) "
                 + "AND name <> 'sqlite_sequence' ORDER BY type, name, tbl_name",
@@ -379,7 +379,7 @@ final class CaseFiles {
             queries.append("SELECT name, seq FROM sqlite_sequence WHERE name NOT IN (\(hidden)) ORDER BY name")
         }
         for query in queries {
-            // Which table is checked first is SQLite's choice.
+            // SQLite chooses which table it checks first.
             let order: Command.Order = query.hasPrefix("PRAGMA") ? .none : .total
             let command = Command(sql: query, order: order)
             if let text = side.run(command).rowDifference(from: native.run(command), order: order) {

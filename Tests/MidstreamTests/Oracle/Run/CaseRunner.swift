@@ -3,15 +3,15 @@ import SQLiteConnection
 
 /// Runs a case on both sides and compares after every statement.
 struct CaseRunner {
-    /// Where the sides differ.
+    /// How the sides differ.
     struct Difference: Error, CustomStringConvertible {
-        /// The operation's position.
+        /// The position of the operation in the case.
         var position: Int
         var description: String
     }
 
     let oracleCase: OracleCase
-    /// Whether all tables are compared after every statement that writes, and not after some.
+    /// Whether all tables are compared after every statement that writes; otherwise only after some.
     var isThorough = false
 
     /// - Returns: The first difference, how many statements ran, and whether a table moved on.
@@ -56,7 +56,7 @@ struct CaseRunner {
             defer { try? files.native.readSchema() }
             try database.withoutTransaction { try compare(command, $0, native, position) }
         case .stranger(let command):
-            // What they do is meant for tables that do not move.
+            // The operation is meant for tables that do not move.
             if files.hasMovedFile { break }
             count += 1
             let (target, native) = try files.strangers()
@@ -89,8 +89,7 @@ struct CaseRunner {
         if let rows { try files.database.stepMigration(rows: rows) } else { try files.database.stepMigration() }
     }
 
-    /// Runs statements until there is something that needs the connection idle. What asks for that within a
-    /// transaction is left out.
+    /// Runs statements until one needs an idle connection. Within a transaction, statements that need one are left out.
     private func runStatements(
         _ access: DatabaseAccess,
         _ files: CaseFiles,
@@ -115,8 +114,8 @@ struct CaseRunner {
         if access.isInTransaction { try compare(Command(sql: "ROLLBACK"), access, files.native, position) }
     }
 
-    /// Whether DISTINCT has left a row twice. SQLite compares each with the one before, where an index for the occasion brings
-    /// equal ones together; one by which text is compared as numbers does not.
+    /// Whether DISTINCT has left a row twice. SQLite compares each row with the row before if an index that it makes
+    /// for the occasion brings equal rows together. An index by which text is compared as numbers does not do so.
     private func isRepeated(_ theirs: Outcome, _ command: Command) -> Bool {
         command.sql.hasPrefix("SELECT DISTINCT") && !command.sql.contains("UNION")
             && Set(theirs.rows.map { $0.map(literal) }).count < theirs.rows.count
@@ -127,25 +126,27 @@ struct CaseRunner {
         if theirs.isEndless { throw EndlessWrite() }
         if theirs.isTooLong || isRepeated(theirs, command) { return }
         let own = mine.run(command)
-        // After the largest rowid of all, SQLite chooses at random.
+        // After the largest possible rowid, SQLite chooses rowids at random.
         let chosen = [own.lastInsertRowID, theirs.lastInsertRowID]
         if chosen[0] != chosen[1], chosen.allSatisfy({ $0 > 1 << 53 }) { throw EndlessWrite() }
-        // AUTOINCREMENT has used the largest rowid. A statement that fires no trigger loses its transaction with that.
+        // AUTOINCREMENT has used the largest rowid. A statement that fires no trigger then loses its transaction.
         if theirs.failure?.hasPrefix("13:") ?? false, own.failure == theirs.failure,
             own.isInTransaction != theirs.isInTransaction
         {
             throw EndlessWrite()
         }
-        // In a transaction, SQLite 3.40 takes the column to be gone although it was refused.
+        // In a transaction, SQLite 3.40 takes the column to be gone although the statement was refused.
         if theirs.failure != nil, command.sql.contains("DROP COLUMN"), native.isInTransaction { throw EndlessWrite() }
-        // It may count the rows of a table that foreign keys connect with others, and be asked by any later statement.
+        // SQLite may count the rows of a dropped table that foreign keys connect with others. Any later statement may
+        // ask for that count.
         if command.sql.hasPrefix("DROP TABLE"), own.changes != theirs.changes,
             oracleCase.tables.contains(where: { !$0.foreignKeys.isEmpty })
         {
             throw EndlessWrite()
         }
-        // Natively VACUUM sets `last_insert_rowid()` to that of some row that it copied. Of a table with immediate and deferred keys,
-        // which of them refuses a row outside transactions decides whether that row counts.
+        // Natively, VACUUM sets `last_insert_rowid()` to the rowid of some row that it copied. If a table has both
+        // immediate and deferred keys, and one of them refuses a row outside transactions, it depends on the key
+        // whether that row counts.
         if command.sql == "VACUUM" || isRefusedByOneOfMixedKeys(own, theirs) {
             native.connection.lastInsertRowID = own.lastInsertRowID
             theirs.lastInsertRowID = own.lastInsertRowID
@@ -168,8 +169,8 @@ struct CaseRunner {
         }
     }
 
-    /// Whether the tables differ in rowids that were chosen at random, behind the largest of all, in the midst of a
-    /// statement or in a trigger, of which `last_insert_rowid()` does not tell.
+    /// Whether the tables differ in rowids that were chosen at random, after the largest of all, in the middle of a
+    /// statement or in a trigger. `last_insert_rowid()` does not tell of such rowids.
     private func hasRandomRowIDs(_ mine: some Side, _ native: NativeSide) -> Bool {
         oracleCase.tables.contains { table in
             guard table.primaryKey.isEmpty else { return false }
@@ -180,13 +181,13 @@ struct CaseRunner {
         }
     }
 
-    /// Now and then, reads each table whole.
+    /// Now and then, reads each table as a whole.
     private func compareTables(_ mine: some Side, _ native: NativeSide, _ position: Int) throws {
         guard isThorough || position % 3 == 0 else { return }
         for table in oracleCase.tables {
             let command = Command(sql: table.contents, order: .total)
             let theirs = native.run(command)
-            // It has moved on.
+            // The table has moved on.
             if table.name == oracleCase.chain?.from, theirs.failure != nil { continue }
             let own = mine.run(command)
             if let text = own.difference(from: theirs, order: .total, isLoose: false) {
@@ -201,7 +202,7 @@ struct CaseRunner {
         let theirs = files.native.run(command)
         if theirs.isTooLong || isRepeated(theirs, command) { return }
         var own = try files.database.read { $0.run(command) }
-        // A reader cannot drain a table, and says so.
+        // A connection that only reads cannot drain a table, and says so.
         if own.foreignFailure?.hasPrefix("refusedStatement") == true {
             own = try files.database.withoutTransaction { $0.run(command) }
         }
@@ -218,7 +219,8 @@ struct CaseRunner {
 
     private struct Abandoned: Error {}
 
-    /// Compares what a block's COMMIT gives. One that fails, for a deferred foreign key, leaves the block rolled back.
+    /// Compares the results of a block's COMMIT. If COMMIT fails because of a deferred foreign key, the block is rolled
+    /// back.
     private func compareCommits(_ error: SQLiteError?, _ native: NativeSide, _ position: Int) throws {
         let theirs = native.isInTransaction ? native.run(Command(sql: "COMMIT")).failure : nil
         let mine = error.map { "\($0.code.rawValue): \($0.message)" }
@@ -236,7 +238,7 @@ struct CaseRunner {
             try files.database.write { access in
                 for command in commands {
                     try compare(command, access, files.native, position)
-                    // A conflict with OR ROLLBACK has ended the transaction, and nothing can be done in the block any more.
+                    // A conflict with OR ROLLBACK has ended the transaction. The block can do nothing any more.
                     isLost = !access.isInTransaction
                     if isLost { return }
                     try compareTables(access, files.native, position)

@@ -1,17 +1,17 @@
 import Midstream
 import SQLiteConnection
 
-/// All that a statement shows of itself.
+/// All that a statement shows.
 struct Outcome {
     var columns: [String] = []
     var rows: [[SQLiteValue]] = []
-    /// Code and message of SQLite's error.
+    /// The code and message of SQLite's error.
     var failure: String?
     /// An error that is not SQLite's.
     var foreignFailure: String?
-    /// There are more rows than it is worth comparing.
+    /// Whether there are more rows than are worth comparing.
     var isTooLong = false
-    /// It was a write that took too long.
+    /// Whether the statement was a write that took too long.
     var isEndless = false
     var changes: Int64 = 0
     var lastInsertRowID: Int64 = 0
@@ -27,7 +27,7 @@ struct Outcome {
 }
 
 extension Outcome {
-    /// What differs from what native SQLite showed; `nil` when nothing does.
+    /// What differs from what native SQLite showed; `nil` if nothing does.
     func difference(from native: Outcome, order: Command.Order, isLoose: Bool) -> String? {
         func compare<Value: Equatable>(_ what: String, _ mine: Value, _ theirs: Value) -> String? {
             mine == theirs ? nil : "\(what): native \(theirs), Midstream \(mine)"
@@ -44,7 +44,7 @@ extension Outcome {
             ?? compare("isInTransaction", isInTransaction, native.isInTransaction)
     }
 
-    /// What differs in the rows alone.
+    /// What differs in the rows.
     func rowDifference(from native: Outcome, order: Command.Order, isLoose: Bool = false) -> String? {
         var mine = isLoose ? rows.map { $0.map(Self.loosened) } : rows
         var theirs = isLoose ? native.rows.map { $0.map(Self.loosened) } : native.rows
@@ -56,8 +56,8 @@ extension Outcome {
         return "rows: native \(Self.text(native.rows))\n      Midstream \(Self.text(rows))"
     }
 
-    /// Of two names that do not exist, SQLite reports the one that it comes upon first; so of two foreign keys that name no
-    /// unique columns, in the order of a hash table that has all tables.
+    /// If several names do not exist, SQLite reports the one on which it comes first. If several foreign keys name no
+    /// unique columns, SQLite reports the first in the order of a hash table that has all tables.
     private static func isAboutNames(_ failure: String) -> Bool {
         [
             "1: no such ", "1: circular reference: ", "1: recursive reference in a subquery: ",
@@ -65,15 +65,15 @@ extension Outcome {
         ].contains(where: failure.hasPrefix)
     }
 
-    /// Natively `rowid` has the name of the INTEGER PRIMARY KEY, also where a column is called `oid`, and the table is not
-    /// certainly a moving one.
+    /// Natively, `rowid` has the name of the INTEGER PRIMARY KEY, even if a column is called `oid`. It is not certain
+    /// that the table is a moving one.
     ///
     /// Source: <https://www.sqlite.org/c3ref/column_name.html>.
     private static func areSameNames(_ mine: String, _ native: String) -> Bool {
         mine == native || ["rowid", "oid", "_rowid_"].contains(mine.lowercased())
     }
 
-    /// Takes values to be the same that are equal by a collation or by number.
+    /// Makes values the same that are equal by a collation or by number.
     private static func loosened(_ value: SQLiteValue) -> SQLiteValue {
         switch value {
         case .real(let double): return Int64(exactly: double).map { .integer($0) } ?? value

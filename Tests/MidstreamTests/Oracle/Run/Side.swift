@@ -12,7 +12,7 @@ protocol Side {
 
 extension DatabaseAccess: Side {
     func scan(_ sql: String, _ arguments: Arguments, _ body: (Statement) throws -> Bool) throws {
-        // Natively it took less than three seconds.
+        // Natively, the statement took less than three seconds.
         let alarm = DispatchWorkItem { print("oracle: more than a minute: \(sql)") }
         DispatchQueue.global().asyncAfter(deadline: .now() + 60, execute: alarm)
         defer { alarm.cancel() }
@@ -20,8 +20,8 @@ extension DatabaseAccess: Side {
     }
 }
 
-/// The case cannot be compared any further: a write took too long, and interrupting it rolled its transaction back; or
-/// SQLite chose a rowid at random.
+/// The case cannot be compared any further. Either a write took too long, and interrupting it rolled its transaction
+/// back; or SQLite chose a rowid at random.
 struct EndlessWrite: Error {}
 
 /// Native SQLite.
@@ -31,7 +31,7 @@ struct NativeSide: Side {
     func scan(_ sql: String, _ arguments: Arguments, _ body: (Statement) throws -> Bool) throws {
         let statement = try connection.prepare(sql)
         try statement.bind(arguments)
-        // Random joins may take hours. A read that was interrupted is left out on both sides.
+        // Random joins may take hours. A read that is interrupted here is left out on both sides.
         let alarm = DispatchWorkItem { [handle = connection.interruptHandle] in handle.interrupt() }
         DispatchQueue.global().asyncAfter(deadline: .now() + 3, execute: alarm)
         defer { alarm.cancel() }
@@ -45,7 +45,8 @@ struct NativeSide: Side {
         statement.reset()
     }
 
-    /// Has SQLite notice what other connections have changed: it may else report errors by the schema that it remembers.
+    /// Makes SQLite notice what other connections have changed. Otherwise it may report errors according to the schema
+    /// that it remembers.
     func readSchema() throws {
         try connection.execute("SELECT 1 FROM sqlite_master")
     }
@@ -54,8 +55,7 @@ struct NativeSide: Side {
     var lastInsertRowID: Int64 { connection.lastInsertRowID }
     var isInTransaction: Bool { connection.isInTransaction }
 
-    /// Whether the statement scans one table, by its rowid or by a covering index that source and target have, and does
-    /// nothing else.
+    /// Whether the statement only scans one table, by its rowid or by a covering index that source and target have.
     func scansInOrder(_ command: Command, _ oracleCase: OracleCase) -> Bool {
         // The union tables choose as SQLite would without the hint, and search by each term of an OR.
         if command.sql.contains("NOT INDEXED") || command.sql.contains(" OR ") { return false }
@@ -63,7 +63,7 @@ struct NativeSide: Side {
             case .text(let detail)? = plan[0]["detail"]
         else { return false }
         if let index = detail.split(separator: " USING COVERING INDEX ", maxSplits: 1).dropFirst().first {
-            // Of a column that is NOT NULL, SQLite leaves such a condition out, and then an index may cover the rest.
+            // If a column is NOT NULL, SQLite leaves such a condition out, and then an index may cover the rest.
             if ["NULL", "NOTNULL", "ISNULL"].contains(where: command.sql.contains) { return false }
             return detail.hasPrefix("SCAN") && oracleCase.followedIndexes.contains(String(index))
         }
@@ -92,7 +92,7 @@ extension Side {
             outcome.isEndless = true
         } catch {
             outcome.note(error)
-            // How far a statement got before it failed is its own choice.
+            // SQLite chooses how far a statement gets before it fails.
             outcome.rows = []
             outcome.columns = []
         }
@@ -107,7 +107,8 @@ extension Side {
         return outcome
     }
 
-    /// Runs statements in turn for each row of a scan: the scan's outcome, then each statement's.
+    /// For each row of a scan, runs the statements in turn. Returns the scan's outcome, then the outcome of each
+    /// statement.
     func loop(_ select: Command, _ writes: [Command], limit: Int) -> [Outcome] {
         var whole = Outcome()
         var outcomes: [Outcome] = []

@@ -1,4 +1,4 @@
-/// Makes a case that differs as small as it gets by leaving out what it also differs without.
+/// Makes a case that differs as small as possible, by leaving out parts without which it still differs.
 ///
 /// Source: Zeller, Hildebrandt: Simplifying and isolating failure-inducing input (2002).
 struct Shrinker {
@@ -52,14 +52,14 @@ struct Shrinker {
             }
     }
 
-    /// Keeps the case when it differs still.
+    /// Keeps the smaller case if it still differs.
     private mutating func attempt(_ smaller: OracleCase) -> Bool {
         guard runsLeft > 0, ContinuousClock().now < end else { return false }
         runsLeft -= 1
         let found = run(smaller)
-        // A case that cannot be set up shows nothing, unless that was the difference.
+        // A case that cannot be set up shows nothing, unless the difference was that it cannot.
         guard let found, found.position >= 0 || difference.position < 0 else { return false }
-        // Nor one that lacks a table which the rest of it names.
+        // A case that lacks a table which the rest of it names shows nothing either.
         let missing = "no such table"
         if found.description.contains(missing), !difference.description.contains(missing) { return false }
         best = smaller
