@@ -105,8 +105,7 @@ struct Building {
             }
             guard isWhole else { throw GivenUp() }
             if merge.stage != .filled { return try self.merge(record, build, limit, start) }
-            // The sources are counted before there are entries with NULLs, so that these are there for a short time
-            // only.
+            // The sources are counted before there are entries with NULLs: these are to be there only for a short time.
             var counted: [(rows: Int64, hashes: Int64?)] = []
             for source in sources {
                 guard var passed = try copying.store.table(source.sql.id) else { return (0, .worked) }

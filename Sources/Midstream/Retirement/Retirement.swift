@@ -33,17 +33,15 @@ struct Retirement {
         let start = ContinuousClock.now
         let stored = try Stored(stepper)
         var kept: [Int64: String] = [:]
-        // Some tables have a source that could not be written when they began. For these, nothing of the source is
-        // written now. The other tables' turn comes next.
+        // If a source could not be written when a table began, nothing of it is written now. Other tables come next.
         let idsOfUnfenced = try UnfencedClaims(connection: connection).ids()
         var raised: (from: Int64, to: Int64)?
         let unfenced = ready.filter { idsOfUnfenced.contains($0.id) }
         let isUnfenced = !unfenced.isEmpty
         if isUnfenced { ready = unfenced }
         var isMissing = !isUnfenced && stepper.path(of: migration).map(FilePath.isGone) != false
-        // A file that is open may have another path by now, for instance because its folder was renamed. It is released
-        // all the same, since nobody knows whether it is still anywhere. If another process has rightly deleted the
-        // file, this does no harm.
+        // An open file may have another path by now, for instance since its folder was renamed. It is released, as it
+        // may still be somewhere. That does no harm to a file that another process has rightly deleted.
         if !isUnfenced, stepper.isAttached(migration) || !isMissing {
             do {
                 try stepper.attach(migration)
