@@ -22,7 +22,7 @@ import Testing
     func theLiteralOfAValueGivesTheValueBack(_ value: SQLiteValue, _ literal: String) throws {
         #expect(SQLLiteral.text(of: value) == literal)
         let connection = try Connection(path: ":memory:")
-        let found = try connection.fetchValue(SQLiteValue.self, "SELECT \(literal)")
+        let found = try connection.fetchValue(SQLiteValue.self, "SELECT \(literal)") ?? .null
         if case .real(let real) = value, real.isNaN { #expect(found == .null) } else { #expect(found == value) }
     }
 
