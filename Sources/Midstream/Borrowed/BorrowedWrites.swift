@@ -187,12 +187,13 @@ final class BorrowedWrites {
 
     /// The error for a row that was left as it is.
     private func notDone(_ mode: ConflictMode, _ table: MovingTable) throws -> SQLiteError {
-        // SQLite goes on with the next row, and does not count this one. SQLite would keep a message, and report it with a later
-        // error.
+        // SQLite goes on with the next row, and does not count this one. The message is empty, since SQLite would keep it and report
+        // it with a later error.
         if mode == .ignore { return SQLiteError(code: .constraint, message: "") }
         throw Self.refusal(of: table, "a row that the statement means is gone")
     }
 
+    /// - Returns: Whether a row was changed.
     private func carryOut(
         _ plan: WritePlan,
         _ operation: WritePlan.Operation,

@@ -136,11 +136,11 @@ struct Building {
             return try advance(record, limit, start)
         } catch let error as SQLiteError where Self.isOfBuild(error) {
             // Another process may have ended the build by now, so these reads may fail.
-            let mayBeOfTimes =
+            let mayMixTimes =
                 [ResultCode.constraintUnique, .constraintPrimaryKey].contains(error.code)
                 && (try? hasWritten(build)) == true && build.feeds.count == 1
                 && (try? isOfSourceAlone(build)) == false
-            return try drop(record, noting: mayBeOfTimes ? .ofSourceAlone : .givenUp)
+            return try drop(record, noting: mayMixTimes ? .ofSourceAlone : .givenUp)
         }
     }
 

@@ -23,8 +23,8 @@ public enum RefusedRowPolicy: Sendable {
         case setAside = 1
         case ask = 2
 
-        /// Whether every refused row stops its table. The rows are then tried before the table begins to move, and a
-        /// row that the target refuses is reported at once.
+        /// Whether every refused row stops its table. `addMigration` then tries the rows on which an expression may fail, or which
+        /// have a NULL for a column that is NOT NULL; a rebuild tries all rows. A row that is refused is reported at once.
         var alwaysStops: Bool { self == .stop }
 
         /// Whether the application is asked for values. These are checked against the rows that are to come from all

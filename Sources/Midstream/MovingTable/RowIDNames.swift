@@ -11,7 +11,7 @@ struct RowIDNames {
     let outline: StatementOutline
     /// The moving table that a reference means, if it means one.
     let movingTable: (TableReference) -> MovingTable?
-    /// The name of the column that is the rowid of another table, if there is one.
+    /// The name of the column that is the rowid of a table that does not move, if there is one.
     let otherKey: (ObjectName) throws -> String?
 
     /// Names the columns of the result as native SQLite does. The columns of a query in FROM or WITH are named as they are written.

@@ -213,8 +213,8 @@ struct StateStore {
             + "from a backup, together with its sources"
     )
 
-    /// The table of another file that takes the rows of a table of this file, in words. `nil` if there is none, or it has all rows
-    /// already.
+    /// The table of another file that takes the rows of a table of this file, as an error names it. `nil` if there is none, or if
+    /// that other table has all rows already.
     func destination(of table: String) throws -> String? {
         Self.destination(of: table, try Claims.all(in: schema, connection))
     }

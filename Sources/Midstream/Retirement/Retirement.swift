@@ -376,6 +376,7 @@ struct Retirement {
             guard try detachSource() || stepper.hasWaitedToLeave(migration) else { return }
         }
         stepper.noteSourceLeft(migration)
+        // No migration is left at all.
         if isNeeded == nil { stepper.onEvent?(.databaseMoved) }
     }
 

@@ -85,7 +85,7 @@ struct SidewiseAggregates {
     }
 
     /// Whether the statement asks only for the largest value, and SQLite finds that at the end of an index or of the rowids of
-    /// the union table. For the smallest value SQLite goes through the rows that have moved.
+    /// the union table. A query for the smallest value is taken apart: SQLite would go through the rows that have moved.
     private var isSought: Bool {
         guard groups.isEmpty, aggregates.count == 1, aggregates[0].union == "max", let column = aggregates[0].column
         else { return false }
@@ -171,6 +171,10 @@ struct SidewiseAggregates {
         table.target.columnIndex(name) == nil && items.contains { SQLIdentifier.equal($0.name, name) }
     }
 
+    /// Reads the terms of GROUP BY: a name, or the number of an item of the result. Each must be a column whose equal values
+    /// cannot be told apart.
+    ///
+    /// - Returns: `false` if a term is anything else.
     private mutating func readGroups(_ words: inout Words) -> Bool {
         repeat {
             if let number = words.integer() {
@@ -188,7 +192,7 @@ struct SidewiseAggregates {
         return groups.allSatisfy { table.target.columns[$0].isUnmistakable }
     }
 
-    /// Whether the name is that of an item which is an aggregate, or is another column.
+    /// Whether an item has this name as its alias, and is not the column of this name.
     private func isOtherName(_ name: String) -> Bool {
         items.enumerated().contains { index, item in
             SQLIdentifier.equal(item.name, name)

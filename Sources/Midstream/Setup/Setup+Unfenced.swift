@@ -55,7 +55,7 @@ extension Setup {
         }
     }
 
-    /// Whether a table's source has no claim of its own.
+    /// Whether the claim on a table's source is in the target alone, since the source could not be written.
     func isUnfenced(_ record: TableRecord) throws -> Bool { try UnfencedClaims(connection: connection).has(record.id) }
 
     /// The tables of a migration whose source has a claim, or is to get one.
@@ -65,6 +65,7 @@ extension Setup {
         return records.filter { !unfenced.contains($0.id) }
     }
 
+    /// Whether the target's table has triggers that refuse writes: those of a beginning, or the guards.
     private func isClosed(_ record: TableRecord) throws -> Bool {
         let closing = "SELECT 1 FROM main.sqlite_master WHERE type = 'trigger' AND name = ?"
         let isClosed = try connection.fetchOne(closing, [BeginningGuard.name("insert", record.id)]) != nil

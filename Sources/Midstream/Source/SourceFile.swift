@@ -160,8 +160,8 @@ package enum SourceFile {
     /// - Parameters:
     ///   - table: A table of the file, by which to take the file's lock.
     ///   - isUnused: Checked when no other connection can write the file any more.
-    /// - Returns: `true` if the file is gone, or `isUnused` says that it is used; `false` if another connection has it open, or it
-    ///   cannot be removed.
+    /// - Returns: `true` if nothing is left to do: the file is gone, or stays because `isUnused` has found it in use. `false` if the
+    ///   caller may try again: another connection has it open, or it cannot be removed.
     static func delete(
         _ path: String,
         attachedTo connection: Connection,
