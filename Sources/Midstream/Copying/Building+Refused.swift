@@ -6,7 +6,7 @@ internal import SQLiteConnection
 extension Building {
     /// What has become of refused rows.
     struct Settled {
-        var setAside: Int64 = 0
+        var rows = RefusedRows.Outcome()
         /// The row at which the table stops, and the source of the row.
         var refusal: (source: Copying, record: TableRecord, row: (key: RowKey, error: SQLiteError))?
     }
@@ -59,12 +59,10 @@ extension Building {
             var refused = copying.refusedRows(record, .success(others))
             refused.isInOrder = false
             for key in try pendingKeys(copying.sql, range).filter({ try !isTaken($0, built) }) {
-                switch try refused.move(key, by: .key) {
-                case .stopped(let error):
-                    settled.refusal = (copying, record, (key, error))
+                settled.rows.note(try refused.move(key, by: .key), of: key)
+                if let row = settled.rows.refusal {
+                    settled.refusal = (copying, record, row)
                     return true
-                case .setAside: settled.setAside += 1
-                case .copied, .replaced: break
                 }
                 _ = try copying.mover.run(copying.sql.settle) { try $0.bind(key, at: 1) }
                 hasSettled = true
@@ -100,7 +98,7 @@ extension Building {
     ///
     /// - Throws: ``MigrationError`` if the table stops at one of the rows.
     func tell(_ settled: Settled, of record: TableRecord) throws {
-        if settled.setAside > 0 { stepper.onEvent?(.rowsSetAside(table: record.target, count: settled.setAside)) }
+        settled.rows.report(of: record, to: stepper.onEvent)
         if let refusal = settled.refusal { throw refusal.source.refused(refusal.record, refusal.row) }
     }
 }

@@ -260,7 +260,7 @@ struct Copying {
             return moved + outcome.copied
         }
         guard let moved else { return nil }
-        if outcome.setAside > 0 { stepper.onEvent?(.rowsSetAside(table: record.target, count: outcome.setAside)) }
+        outcome.report(of: record, to: stepper.onEvent)
         if let refusal = outcome.refusal { throw refused(record, refusal) }
         return moved
     }
@@ -299,14 +299,14 @@ struct Copying {
             try confirm(record)
             guard let now = try store.table(record.id), try self.position(record) == position else { return 0 }
             outcome = try oneByOne(now).move(survey, policy: now.unreadableRows)
-            return outcome.copied
+            return outcome.rows.copied
         }
         guard let moved else { return nil }
-        if outcome.setAside > 0 { stepper.onEvent?(.rowsSetAside(table: record.target, count: outcome.setAside)) }
+        outcome.rows.report(of: record, to: stepper.onEvent)
         for damage in outcome.skipped {
             stepper.onEvent?(.rowsSkipped(table: record.target, keys: damage.keys(sql.key)))
         }
-        if let refusal = outcome.refusal { throw refused(record, refusal) }
+        if let refusal = outcome.rows.refusal { throw refused(record, refusal) }
         if let damage = outcome.damage { throw unreadable(record, damage.keys(sql.key), damage.error) }
         return moved
     }

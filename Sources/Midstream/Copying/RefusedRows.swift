@@ -23,6 +23,19 @@ struct RefusedRows {
         var last: RowKey?
         /// The row at which the table stops.
         var refusal: (key: RowKey, error: SQLiteError)?
+
+        mutating func note(_ settlement: Settlement, of key: RowKey) {
+            switch settlement {
+            case .copied, .replaced: copied += 1
+            case .setAside: setAside += 1
+            case .stopped(let error): refusal = (key, error)
+            }
+        }
+
+        /// Reports rows that have not come into the target.
+        func report(of record: TableRecord, to onEvent: ((MigrationEvent) -> Void)?) {
+            if setAside > 0 { onEvent?(.rowsSetAside(table: record.target, count: setAside)) }
+        }
     }
 
     /// Moves the pending rows of a range, up to a row at which the table stops, and moves the watermark there.
@@ -38,14 +51,11 @@ struct RefusedRows {
         try mover.bindRange(keys, position, upper)
         while try keys.step() {
             let key = try mover.sql.key.read(keys)
-            switch try move(key, .key, aside) {
-            case .copied:
+            let settlement = try move(key, .key, aside)
+            if case .copied = settlement {
                 try mover.verifyRow(record, from: outcome.last.map(Position.after) ?? position, through: key)
-                outcome.copied += 1
-            case .replaced: outcome.copied += 1
-            case .setAside: outcome.setAside += 1
-            case .stopped(let error): outcome.refusal = (key, error)
             }
+            outcome.note(settlement, of: key)
             if outcome.refusal != nil { break }
             outcome.last = key
         }

@@ -16,16 +16,14 @@ struct UnreadableRows {
 
     /// What has become of the rows.
     struct Outcome {
-        var copied: Int64 = 0
-        var setAside: Int64 = 0
-        /// The row that the target does not take, if the table stops at it.
-        var refusal: (key: RowKey, error: SQLiteError)?
+        /// What has become of the rows that could be read.
+        var rows = RefusedRows.Outcome()
         /// What cannot be read, if the table stops at it.
         var damage: Damage?
         /// What could not be read and was left out.
         var skipped: [Damage] = []
 
-        var isStopped: Bool { refusal != nil || damage != nil }
+        var isStopped: Bool { rows.refusal != nil || damage != nil }
     }
 
     // MARK: What can be read
@@ -128,11 +126,7 @@ struct UnreadableRows {
                 met.append(damage)
             }
             if case .row(let key, let way) = item, try isPending(key) {
-                switch try rows.move(key, by: way) {
-                case .copied, .replaced: outcome.copied += 1
-                case .setAside: outcome.setAside += 1
-                case .stopped(let error): outcome.refusal = (key, error)
-                }
+                outcome.rows.note(try rows.move(key, by: way), of: key)
                 if outcome.isStopped { break }
             }
             guard let key = item.key else { continue }
@@ -148,9 +142,9 @@ struct UnreadableRows {
         if isPassed || last != survey.start {
             try mover.advance(
                 to: isPassed ? nil : last,
-                copied: outcome.copied,
+                copied: outcome.rows.copied,
                 hasLedger: true,
-                others: outcome.setAside
+                others: outcome.rows.setAside
             )
         }
         return outcome

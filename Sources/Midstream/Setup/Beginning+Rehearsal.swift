@@ -121,13 +121,14 @@ extension Beginning {
     /// - Parameters:
     ///   - rows: Which rows of the source, as SQL that follows a term of WHERE; `nil` for all that belong.
     ///   - handler: Asks the application; `nil` if the application cannot be asked.
-    /// - Returns: How many rows have been set aside.
+    /// - Returns: What has become of the rows.
     func settleFailing(
         of rows: String? = nil,
         _ statements: InternalStatements,
         handler: RefusedRowPolicy.Handler? = nil
-    ) throws -> Int64 {
-        guard !record.refusedRows.alwaysStops else { return 0 }
+    ) throws -> RefusedRows.Outcome {
+        var outcome = RefusedRows.Outcome()
+        guard !record.refusedRows.alwaysStops else { return outcome }
         let rehearsal = try rehearsal(rows: rows)
         let mover = RowMover(statements: statements, sql: sql)
         let refused = RefusedRows(
@@ -137,15 +138,11 @@ extension Beginning {
             connection: connection,
             isInOrder: false
         )
-        var setAside: Int64 = 0
         try rehearsal.forEachFailing { key in
-            switch try refused.move(key, by: .key) {
-            case .stopped: if let found = try rehearsal.failing() { throw failure(found) }
-            case .setAside: setAside += 1
-            case .copied, .replaced: break
-            }
+            outcome.note(try refused.move(key, by: .key), of: key)
+            if let refusal = outcome.refusal { throw try rehearsal.failing().map(failure) ?? refusal.error }
             _ = try mover.run(sql.settle) { try $0.bind(key, at: 1) }
         }
-        return setAside
+        return outcome
     }
 }

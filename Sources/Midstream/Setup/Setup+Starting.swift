@@ -423,9 +423,9 @@ extension Setup {
         let hasJoined = try join(record, migration)
         if migration.sourcePath == nil { try unlessTaken { try claims.stake(record) } }
         let handler = stepper.refusalHandlers[record.id]
-        let setAside = try beginning.settleFailing(stepper.statements, handler: handler)
+        let settled = try beginning.settleFailing(stepper.statements, handler: handler)
         guards += try beginning.letMove(number: number)
-        if setAside > 0 { stepper.onEvent?(.rowsSetAside(table: record.target, count: setAside)) }
+        settled.report(of: record, to: stepper.onEvent)
         try stepper.store.forgetDefinitions(of: record)
         return hasJoined
     }
