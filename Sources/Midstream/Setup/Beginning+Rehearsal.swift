@@ -24,9 +24,10 @@ extension Beginning {
         guard let found = try rehearsal(terms, rows: "").failing() else { return }
         throw MigrationError(
             .unsupported,
-            "the condition for table \(record.target) fails on \(found.rows(of: place)): \(found.cause?.message ?? ""). Change or "
-                + "delete \(found.count == 1 ? "this row" : "these rows") first, or have the condition look first at what the "
-                + "function is given, as in CASE WHEN json_valid(a) THEN … END",
+            "the condition for table \(record.target) fails on \(found.rows(of: place)): "
+                + "\(found.cause?.message ?? ""). Change or delete \(found.count == 1 ? "this row" : "these rows") "
+                + "first, or have the condition check the function's argument first, as in CASE WHEN json_valid(a) "
+                + "THEN … END",
             table: record.target,
             row: found.keys.first,
             cause: found.cause
@@ -44,10 +45,10 @@ extension Beginning {
     private func failure(_ found: RowRehearsal.Finding) -> MigrationError {
         MigrationError(
             .rowRefused,
-            "\(found.what) of table \(record.target) fails on \(found.rows(of: place)): \(found.cause?.message ?? ""). Nothing has "
-                + "been changed. Change or delete \(found.count == 1 ? "this row" : "these rows") first, or use an expression that "
-                + "looks first at what the function is given, as in CASE WHEN json_valid(a) THEN … END, or have such rows set "
-                + "aside: refusedRows = .setAside",
+            "\(found.what) of table \(record.target) fails on \(found.rows(of: place)): \(found.cause?.message ?? ""). "
+                + "Nothing has been changed. Change or delete \(found.count == 1 ? "this row" : "these rows") first, "
+                + "or use an expression that checks the function's argument first, as in CASE WHEN json_valid(a) THEN "
+                + "… END, or have such rows set aside: refusedRows = .setAside",
             table: record.target,
             row: found.keys.first,
             cause: found.cause
@@ -77,7 +78,7 @@ extension Beginning {
         throw refusal(
             found,
             "the table's new shape",
-            remedy: "or make the column of an expression that fits, as in coalesce(a, '')",
+            remedy: "or map the column to an expression that fits, as in coalesce(a, '')",
             found.cause
         )
     }
@@ -90,7 +91,7 @@ extension Beginning {
         throw refusal(
             found,
             "table \(record.target)",
-            remedy: "make the column of an expression that fits, as in coalesce(a, ''), by TableMigration.columns"
+            remedy: "map the column by TableMigration.columns to an expression that fits, as in coalesce(a, '')"
         )
     }
 

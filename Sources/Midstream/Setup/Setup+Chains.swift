@@ -44,8 +44,9 @@ extension Setup {
     private func notWhole(_ record: TableRecord, _ migration: MigrationRecord, _ why: String) -> MigrationError {
         MigrationError(
             .unsupported,
-            "table \(record.source) of \(stepper.path(of: migration) ?? "this file") has yet to get rows \(why), which table "
-                + "\(record.target) cannot get directly: let that migration end first",
+            "table \(record.source) of \(stepper.path(of: migration) ?? "this file") still waits for rows \(why), and "
+                + "table \(record.target) cannot get these rows directly: let the migration into \(record.source) end "
+                + "first",
             table: record.target
         )
     }
@@ -56,7 +57,7 @@ extension Setup {
         _ migration: MigrationRecord
     ) throws -> Chain? {
         guard let origin = former.origin else {
-            throw notWhole(record, migration, "from a table of the same file, or of this one")
+            throw notWhole(record, migration, "from a table of its own file, or of this file")
         }
         try stepper.attach(origin)
         let a = try SchemaReader(connection: connection, schema: origin.schema).table(former.record.source)
@@ -73,7 +74,7 @@ extension Setup {
         _ migration: MigrationRecord
     ) throws -> (Chain, TableRecord) {
         let first = former.record
-        if first.isReturning { throw notWhole(record, migration, "of a move that has been cancelled") }
+        if first.isReturning { throw notWhole(record, migration, "of a cancelled move") }
         if former.isOfOtherFile {
             if first.phase == .starting { throw notWhole(record, migration, "of a move that is just beginning") }
             // The source's table has taken over the rows that were to come into another table of this file. This is no error if
@@ -86,7 +87,7 @@ extension Setup {
             let others = try Claims.all(in: migration.schema, connection).filter { claim in
                 claim.id != record.id && claim.moved == nil && SQLIdentifier.equal(claim.sourceTable, record.source)
             }
-            if let other = others.first { throw notWhole(record, migration, "which may be \(other.destination)'s") }
+            if let other = others.first { throw notWhole(record, migration, "claimed by \(other.destination)") }
             if try UnfencedClaims(connection: connection, schema: migration.schema).has(first.id) {
                 throw notWhole(record, migration, "from a file that could not be written")
             }
@@ -95,7 +96,7 @@ extension Setup {
             }
         }
         guard let chain = try chain(former, record, migration), let joined = chain.joined() else {
-            throw notWhole(record, migration, "in another shape")
+            throw notWhole(record, migration, "with columns that cannot be mapped to \(record.target)")
         }
         return (chain, joined)
     }
@@ -124,8 +125,8 @@ extension Setup {
         guard try !formers(of: record, migration).isEmpty else { return }
         throw MigrationError(
             .unsupported,
-            "table \(record.source) of \(stepper.path(of: migration) ?? "the source") has yet to get rows itself, and the file cannot be "
-                + "written: let that migration end first",
+            "rows still have to move into table \(record.source) of \(stepper.path(of: migration) ?? "the source"), "
+                + "and that file cannot be written: let the migration into \(record.source) end first",
             table: record.target
         )
     }

@@ -188,8 +188,8 @@ extension Setup {
             guard try isStill(at: version) else { throw Overtaken() }
             throw MigrationError(
                 .foreignState,
-                "source table \(sourceName) is being moved into table \(wish.name), but the target does not know of it: "
-                    + "the target was replaced or restored from a backup. Restore the pair together",
+                "source table \(sourceName) is being moved into table \(wish.name), but the target does not know of "
+                    + "it: the target was replaced or restored from a backup. Restore source and target together",
                 table: wish.name
             )
         }
@@ -228,8 +228,8 @@ extension Setup {
         if let owner = known.virtual.owner(of: sourceName) {
             throw MigrationError(
                 .unsupported,
-                "source table \(sourceName) keeps the content of virtual table \(owner), and does not move without it: leave it out. "
-                    + "Virtual tables move with their whole file, by Database(path:movingAllOf:)",
+                "source table \(sourceName) keeps the content of virtual table \(owner), and cannot move alone: leave "
+                    + "it out. Virtual tables move with their whole file, by Database(path:movingAllOf:)",
                 table: wish.name
             )
         }
@@ -340,7 +340,8 @@ extension Setup {
             guard let destination = try stepper.store.destination(of: table) else { continue }
             throw MigrationError(
                 .misuse,
-                "the rows of table \(table) move to \(destination): let that end first, or move those of table \(source) there",
+                "the rows of table \(table) are moving to \(destination): wait until they have arrived, or move the "
+                    + "rows of table \(source) there",
                 table: target
             )
         }
@@ -348,8 +349,8 @@ extension Setup {
         let words = fence.strings.first ?? "the rows of table \(target) have moved"
         throw MigrationError(
             .misuse,
-            "\(words). What is left of it here is kept as it was, and takes no rows: move those of table \(source) there, or drop "
-                + "the table and create it anew",
+            "\(words). The table that is left here was kept, and takes no rows: move the rows of table \(source) "
+                + "there, or drop the table here and create it anew",
             table: target
         )
     }

@@ -63,8 +63,8 @@ extension Setup {
     func finishBeginning(_ records: [TableRecord], _ migration: MigrationRecord) throws {
         let changed = MigrationError(
             .sourceChanged,
-            "\(records.map(\.target).joined(separator: ", ")) do not begin to move: one of the tables, or its "
-                + "source, has been changed since their migration was added. Add the migration again"
+            "these tables do not begin to move: \(records.map(\.target).joined(separator: ", ")). One of them, or its "
+                + "source, has been changed since their migration was added: add the migration again"
         )
         try resume(records, migration, isNeeded: true)?.raise(changed)
     }

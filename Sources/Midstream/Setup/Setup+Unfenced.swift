@@ -13,15 +13,16 @@ extension Setup {
         guard begun.allSatisfy({ $0.record.retirement == .keep }) else {
             throw MigrationError(
                 .sourceUnavailable,
-                "the file \(path) cannot be written, so its tables can be neither closed for writes nor dropped when they have moved. "
-                    + "Make the file and its folder writable, or keep the source, by retirement: .keep: nobody is kept from writing it "
-                    + "then, and each step and read looks whether somebody has. Nothing has been changed",
+                "the file \(path) cannot be written, so its tables can be neither closed for writes nor dropped when "
+                    + "they have moved. Make the file and its folder writable, or keep the source with retirement: "
+                    + ".keep. Other programs can then still write the source; each step and each read checks whether "
+                    + "one has. Nothing has been changed",
                 cause: cause
             )
         }
         for beginning in begun { try checkNothingToCome(beginning.record, migration) }
         guard let stamp = SourceStamp(of: path) else {
-            throw MigrationError(.sourceUnavailable, "the file \(path) cannot be looked at. Nothing has been changed")
+            throw MigrationError(.sourceUnavailable, "the file \(path) cannot be accessed. Nothing has been changed")
         }
         for index in begun.indices { begun[index].stamp = stamp }
     }
@@ -31,7 +32,7 @@ extension Setup {
     /// - Returns: Why the source cannot be written; `nil` if it can be, or if somebody else has locked it, who then can write it.
     private func reasonNotToWrite(_ migration: MigrationRecord) throws -> SQLiteError? {
         if connection.isReadOnly(schema: migration.schema) ?? false {
-            return SQLiteError(code: .readOnly, message: "the file can be opened for reading alone")
+            return SQLiteError(code: .readOnly, message: "the file can only be opened for reading")
         }
         let pragma = "PRAGMA \(migration.schema).user_version"
         do {

@@ -41,8 +41,9 @@ extension Setup {
         guard let other else { return }
         throw MigrationError(
             .misuse,
-            "tables of \(path) began to move with retirement .\(other.retirement), and now retirement .\(retirement) was asked for: of a "
-                + "file that is to be deleted when it is empty, ask for that with all tables that move at the same time"
+            "tables of \(path) began to move with retirement .\(other.retirement), and now retirement .\(retirement) "
+                + "was asked for. If the file is to be deleted when it is empty, all of its tables that move at the "
+                + "same time must ask for that"
         )
     }
 

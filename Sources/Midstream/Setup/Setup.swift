@@ -240,8 +240,8 @@ struct Setup {
                 try stepper.waitingTransaction {}
                 throw MigrationError(
                     .misuse,
-                    "source table \(record.source) was made anew, and transactions from before still read what has moved from the former "
-                        + "one: end them, and try again",
+                    "source table \(record.source) was created anew, but open transactions still read the former table "
+                        + "of that name: end them, and try again",
                     table: record.target
                 )
             }
@@ -267,9 +267,9 @@ struct Setup {
     static func isRenamed(_ claim: Claims.Claim, _ wish: TableMigration) -> MigrationError {
         MigrationError(
             .foreignState,
-            "the rows of source table \(claim.sourceTable) have moved into table \(claim.targetTable), which does "
-                + "not exist any more. If it was renamed \(wish.name), nothing is left to do, and addMigration is to "
-                + "be left out. If it was dropped, its rows are gone",
+            "the rows of source table \(claim.sourceTable) have moved into table \(claim.targetTable), which no longer "
+                + "exists. If it was renamed to \(wish.name), nothing is left to do: leave addMigration out. If it was "
+                + "dropped, its rows are gone",
             table: wish.name
         )
     }
@@ -277,7 +277,7 @@ struct Setup {
     static func isReturning(_ record: TableRecord) -> MigrationError {
         MigrationError(
             .misuse,
-            "table \(record.target) is being moved back to table \(record.source): let that end first",
+            "table \(record.target) is being moved back to table \(record.source): wait until its rows have returned",
             table: record.target
         )
     }
@@ -317,11 +317,11 @@ struct Setup {
     private static func isMissing(_ path: String, hasBegun: Bool) -> MigrationError {
         let words =
             if !FilePath.isGone(path) {
-                "the source file \(path) cannot be looked at, and may be there: check the permissions of its folders, and try again "
-                    + "when its volume can be read"
+                "the source file \(path) may exist, but cannot be accessed: check the permissions of its folders, and "
+                    + "try again when its volume can be read"
             } else if hasBegun {
-                "there is no source file \(path), from which tables are moving, or were about to: restore it. Those that have yet to "
-                    + "begin are given up by cancelMigration"
+                "there is no source file \(path), from which tables are moving or were about to move: restore it. To "
+                    + "give up the tables that have yet to begin, call cancelMigration"
             } else {
                 "there is no source file \(path): check the path. If its migration has ended, leave addMigration out"
             }

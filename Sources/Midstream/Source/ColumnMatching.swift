@@ -24,7 +24,7 @@ struct ColumnMatching {
     /// The records of the columns that are not generated.
     func storedRecords() throws -> [ColumnRecord] {
         for name in wish.columns.keys where target.columnIndex(name) == nil {
-            throw refuse(.misuse, "table \(target.name) has no column \(name), for which there is a mapping")
+            throw refuse(.misuse, "there is a mapping for column \(name), but table \(target.name) has no such column")
         }
         let mappings = Dictionary(wish.columns.map { (SQLIdentifier.lowercased($0.key), $0.value) }) { first, _ in first
         }
@@ -76,8 +76,8 @@ struct ColumnMatching {
             guard source.hasColumn(name) else {
                 throw refuse(
                     .unequalTables,
-                    "source table \(source.name) has no column \(name), which column \(column.name) of table "
-                        + "\(target.name) is mapped to"
+                    "column \(column.name) of table \(target.name) is mapped to column \(name), but source table "
+                        + "\(source.name) has no such column"
                 )
             }
             try checkGenerated(name, for: column)
@@ -148,10 +148,10 @@ struct ColumnMatching {
         if !left.isEmpty { parts.append("the target lacks \(left.joined(separator: ", "))") }
         throw refuse(
             .unequalTables,
-            "source table \(source.name) and target table \(target.name) have not the same columns: "
+            "source table \(source.name) and target table \(target.name) do not have the same columns: "
                 + parts.joined(separator: "; ")
-                + ". Say by TableMigration.columns what the target's columns are made of, or by unmatchedColumns that these "
-                + "are to be ignored"
+                + ". Say by TableMigration.columns what the target's columns are made of, or by unmatchedColumns that "
+                + "these columns are to be ignored"
         )
     }
 
@@ -176,8 +176,8 @@ struct ColumnMatching {
         else {
             throw refuse(
                 .unsupported,
-                "the default of column \(column.name) of table \(target.name) may be another for each row: say by "
-                    + "TableMigration.columns what the rows are to have there"
+                "the default of column \(column.name) of table \(target.name) may differ from row to row: say by "
+                    + "TableMigration.columns what value the rows get"
             )
         }
         let value = try connection.fetchOne("SELECT \(expression)")?[0] ?? .null
@@ -203,9 +203,9 @@ struct ColumnMatching {
         else {
             throw refuse(
                 .unsupported,
-                "column \(column.name) of table \(target.name) is generated from columns that are not copied as they are, or "
-                    + "from generated ones: of rows that have yet to move it cannot be told. Move the rows first, and add "
-                    + "the column then"
+                "column \(column.name) of table \(target.name) is generated from columns that are not copied as they "
+                    + "are, or from generated columns, so its values are unknown for rows that have yet to move. Move "
+                    + "the rows first, and then add the column"
             )
         }
         return .expression(substituted)

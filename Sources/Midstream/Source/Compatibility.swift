@@ -35,7 +35,8 @@ struct Compatibility {
         for (side, table) in [("target", target), ("source", source)] where table.hasRowID && table.rowIDName == nil {
             throw refuse(
                 .unsupported,
-                "the rowid of \(side) table \(table.name) cannot be named: its columns have taken all of its names"
+                "\(side) table \(table.name) has columns called rowid, _rowid_ and oid, so its rowid cannot be named: "
+                    + "rename one of them"
             )
         }
     }
@@ -48,7 +49,7 @@ struct Compatibility {
             guard error.code == .error else { throw error }
             throw MigrationError(
                 .unequalTables,
-                "the rows of source table \(source.name) cannot be read as table \(target.name) is to have them: "
+                "the rows of source table \(source.name) cannot be read in the shape of table \(target.name): "
                     + "\(error.message). Say by TableMigration.columns what its columns are made of",
                 table: target.name,
                 cause: error
@@ -63,7 +64,8 @@ struct Compatibility {
     static let mostColumnsSetAside = mostColumns - 2
 
     static func isTooWideToSetAside(_ source: String, _ count: Int) -> String {
-        "source table \(source) has \(count) columns, and rows of at most \(mostColumnsSetAside) can be set aside: say refusedRows = .stop"
+        "source table \(source) has \(count) columns, but only rows of at most \(mostColumnsSetAside) columns can be "
+            + "set aside: say refusedRows = .stop"
     }
 
     /// Checks the number of columns. The queries that compare rows also have the rows' keys, and a row is set aside with the reason
@@ -76,8 +78,8 @@ struct Compatibility {
         guard sql.written.count + keys > Self.mostColumns else { return }
         throw refuse(
             .unsupported,
-            "table \(target.name) has \(sql.written.count) columns, and its key \(keys): a table that moves may have "
-                + "\(Self.mostColumns) of both together"
+            "table \(target.name) has \(sql.written.count) columns, and its key has \(keys): a table that moves may "
+                + "have at most \(Self.mostColumns) of both together"
         )
     }
 
@@ -91,8 +93,8 @@ struct Compatibility {
             let converted = terms.first { sql.columns[$0].value != sql.columns[$0].copied }
             throw refuse(
                 .unequalTables,
-                "source table \(source.name) has no index on (\(names)), which is unique in the "
-                    + "target: each insert would search all of it. "
+                "source table \(source.name) has no index on (\(names)), but the target has a unique index there: each "
+                    + "insert would search the whole source table. "
                     + (converted.map(remedy(forConverted:)) ?? "Create one in the source first")
             )
         }
@@ -156,12 +158,13 @@ struct Compatibility {
         guard let plain = mapped.plain, isUnique(plain) else {
             throw refuse(
                 .unequalTables,
-                "column \(name) is the INTEGER PRIMARY KEY of target table \(target.name), and must be made of a column of source "
-                    + "table \(source.name) that has the same type and is unique, or of its rowid: rows are known by it on both sides. Say "
-                    + "by TableMigration.columns which one that is, or give the target's table another key"
+                "column \(name) is the INTEGER PRIMARY KEY of target table \(target.name), and must be made of the "
+                    + "rowid of source table \(source.name), or of a unique column of the same type there: it "
+                    + "identifies a row on both sides. Say by TableMigration.columns which column that is, or give the "
+                    + "target's table another key"
             )
         }
-        try checkNone("typeof(\(mapped.copied)) <> 'integer'", "no integer in \(expression(column))")
+        try checkNone("typeof(\(mapped.copied)) <> 'integer'", "a value other than an integer in \(expression(column))")
     }
 
     /// Whether the source has a unique index on that column alone.
@@ -178,16 +181,17 @@ struct Compatibility {
             guard term.column.map({ sql.columns[$0].plain != nil }) ?? false else {
                 throw refuse(
                     .unsupported,
-                    "column \(column.name) is of the PRIMARY KEY of table \(target.name), and must be a column of source table "
-                        + "\(source.name) as it is, of the same type and collation"
+                    "column \(column.name) belongs to the PRIMARY KEY of table \(target.name). It must be an unchanged "
+                        + "column of source table \(source.name), of the same type and collation"
                 )
             }
             guard SQLIdentifier.equal(term.collation, column.collation), BuiltInCollation(name: term.collation) != nil
             else {
                 throw refuse(
                     .unsupported,
-                    "the PRIMARY KEY of table \(target.name) compares column \(column.name) by collation \(term.collation), "
-                        + "which is not the column's own, or not one of SQLite's: such a table cannot move"
+                    "the PRIMARY KEY of table \(target.name) compares column \(column.name) by collation "
+                        + "\(term.collation), which is not the column's own, or is not built into SQLite: such a table "
+                        + "cannot move"
                 )
             }
         }
@@ -210,8 +214,8 @@ struct Compatibility {
         guard hasIndex else {
             throw refuse(
                 .unequalTables,
-                "source table \(source.name) has no unique index on (\(names)), by which rows of target table "
-                    + "\(target.name) are known. Create one in the source first"
+                "source table \(source.name) has no unique index on (\(names)), the columns that identify a row of "
+                    + "target table \(target.name). Create one in the source first"
             )
         }
         try checkNone(
@@ -229,8 +233,8 @@ struct Compatibility {
         let rowID = key == nil ? nil : try found.get(0, as: Int64.self)
         throw MigrationError(
             .unequalTables,
-            "source table \(source.name) has rows with \(what)\(rowID.map { ", as the one with rowid \($0)" } ?? ""): change or delete "
-                + "them first",
+            "source table \(source.name) has rows with "
+                + "\(what)\(rowID.map { ", such as the one with rowid \($0)" } ?? ""): change or delete them first",
             table: target.name,
             key: rowID
         )
@@ -287,9 +291,10 @@ struct Compatibility {
             let names = index.terms.compactMap(\.column).filter { $0 >= 0 }.map { target.columns[$0].name }
             throw MigrationError(
                 .keyCollision,
-                "several rows of source table \(source.name)\(keys.isEmpty ? "" : ", as those with \(keys.joined(separator: " and ")),") "
-                    + "would have the same (\(names.joined(separator: ", "))), which is unique in target table \(target.name): "
-                    + "change or delete all but one",
+                "several rows of source table "
+                    + "\(source.name)\(keys.isEmpty ? "" : ", such as those with \(keys.joined(separator: " and ")),") "
+                    + "would have equal values of (\(names.joined(separator: ", "))), but these are unique in target "
+                    + "table \(target.name): change or delete all but one",
                 table: target.name,
                 key: rows.first.flatMap { if sql.key.isRowID, case .integer(let rowID) = $0[0] { rowID } else { nil } }
             )
@@ -330,8 +335,8 @@ struct Compatibility {
                 let (own, other) = (Array(row.values.prefix(sql.key.count)), Array(row.values.suffix(sql.key.count)))
                 throw MigrationError(
                     .keyCollision,
-                    "target table \(target.name) already has a row, that with \(words(own)), with the same (\(names)) as a row of "
-                        + "source table \(source.name), that with \(words(other)): remove it from one of the two",
+                    "target table \(target.name) already has a row (\(words(own))) with the same (\(names)) as a row "
+                        + "of source table \(source.name) (\(words(other))): remove one of them",
                     table: target.name,
                     key: rowID(own)
                 )
@@ -387,9 +392,9 @@ struct Compatibility {
             let others = Array(found.values.suffix(other.key.count))
             throw MigrationError(
                 .keyCollision,
-                "\(place(sql)) and \(place(other)) have rows that would have the same (\(names)) in table \(target.name): that with "
-                    + "\(words(own)), and that with \(words(others)). Change or delete one of the two, or give conditions that only one "
-                    + "of them meets",
+                "a row of \(place(sql)) (\(words(own))) and a row of \(place(other)) (\(words(others))) would have the "
+                    + "same (\(names)) in table \(target.name). Change or delete one of them, or give conditions such "
+                    + "that only one of them moves",
                 table: target.name,
                 key: rowID(own)
             )

@@ -89,8 +89,8 @@ final class KnownSource {
     var replacement: MigrationError {
         MigrationError(
             .sourceUnavailable,
-            "the file \(connection.fileName(schema: migration.schema) ?? "of the source") was replaced while rows of table "
-                + "\(record.target) return to it: run the statement again, in a transaction of its own",
+            "the file \(connection.fileName(schema: migration.schema) ?? "of the source") was replaced while rows of "
+                + "table \(record.target) were returning to it: run the statement again, in a transaction of its own",
             table: record.target
         )
     }

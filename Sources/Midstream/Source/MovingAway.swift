@@ -38,8 +38,8 @@ struct MovingAway {
         guard let destination = try destination(of: table) else { return }
         throw MigrationError(
             .refusedStatement,
-            "the rows of table \(table) are moving to \(destination), so it can be neither changed nor dropped: let them "
-                + "arrive, or, where they can, have them return",
+            "the rows of table \(table) are moving to \(destination), so the table can be neither changed nor dropped: "
+                + "wait until they have arrived, or bring them back if they can return",
             table: table,
             reason: .schemaChange
         )
@@ -66,8 +66,8 @@ struct MovingAway {
             guard let source else { continue }
             throw MigrationError(
                 .refusedStatement,
-                "the rows of table \(source.name) are moving to \(claim.destination) by their rowids, which VACUUM may change, "
-                    + "since the table has no INTEGER PRIMARY KEY: let them arrive first",
+                "the rows of table \(source.name) are moving to \(claim.destination) by their rowids, which VACUUM may "
+                    + "change, since the table has no INTEGER PRIMARY KEY: wait until they have arrived",
                 table: source.name,
                 reason: .vacuum
             )

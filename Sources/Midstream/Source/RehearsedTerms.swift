@@ -152,7 +152,7 @@ struct RehearsedTerms {
             let isKept = plain(index).map { source.isStrict && SQLIdentifier.equal(source.columns[$0].type, type) }
             guard isKept != true, let types = Self.types[type] else { continue }
             let value = "typeof(\(Self.alias(index))) NOT IN (\(types), 'null')"
-            let what = "a value in column \(column.name) that is no \(column.type)"
+            let what = "a value in column \(column.name) that is not of type \(column.type)"
             refusing.append(Term(what: what, value: value, column: index))
         }
     }

@@ -58,8 +58,8 @@ struct Relocation {
         for record in records where record.phase == .copying && !known.contains(where: { $0.id == record.id }) {
             throw MigrationError(
                 .foreignState,
-                "\(path) is not the file that table \(record.target) moves from: have DatabaseConfiguration.sourcePath give the "
-                    + "path of that one, or nil where it has not been moved",
+                "\(path) is not the file that table \(record.target) moves from: have DatabaseConfiguration.sourcePath "
+                    + "give the path of that file, or nil if the file has not been moved",
                 table: record.target
             )
         }

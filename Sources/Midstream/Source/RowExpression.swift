@@ -47,7 +47,7 @@ struct RowExpression {
         if terms.hasLike {
             throw MigrationError(
                 .unsupported,
-                "\(what) has LIKE, which is another on connections with PRAGMA case_sensitive_like: use GLOB, "
+                "\(what) contains LIKE, whose meaning PRAGMA case_sensitive_like changes for a connection: use GLOB, "
                     + "lower(…) GLOB or instr()",
                 table: table
             )
@@ -58,14 +58,16 @@ struct RowExpression {
                 "\(what) has the word \(word.name), "
                     + (word.isColumn
                         ? "which is a column of source table \(source.name): write it in double quotes"
-                        : "in double quotes, which is no column of source table \(source.name): write it without"),
+                        : "in double quotes, but source table \(source.name) has no such column: remove the double "
+                            + "quotes"),
                 table: table
             )
         }
         if let name = ExpressionShape.doubleQuotedNames(in: text).first(where: { !source.hasColumn($0) }) {
             throw MigrationError(
                 .unequalTables,
-                "\(what) names \"\(name)\", which is no column of source table \(source.name): text goes in single quotes",
+                "\(what) names \"\(name)\", but source table \(source.name) has no such column: put text in single "
+                    + "quotes",
                 table: table
             )
         }
@@ -83,8 +85,8 @@ struct RowExpression {
             guard error.code.primary == .error else { throw error }
             throw MigrationError(
                 .unsupported,
-                "\(what) is too deep to be a part of other statements: \(error.message). Instead of many terms with OR between "
-                    + "them, write IN with a list, or CASE",
+                "\(what) is nested too deeply to be part of other statements: \(error.message). Instead of many terms "
+                    + "with OR between them, write IN with a list, or CASE",
                 table: table,
                 cause: error
             )
@@ -107,8 +109,8 @@ struct RowExpression {
             guard try connection.fetchOne("SELECT 1 FROM \(from) WHERE \(present) LIMIT 1") != nil else { continue }
             throw MigrationError(
                 .unsupported,
-                "\(what) reads column \(column) as a time, and a row of source table \(source.name) has a word there "
-                    + "that means the present, which is another time at each moment. Change that row, or leave the "
+                "\(what) reads column \(column) as a time, but a row of source table \(source.name) has a word there "
+                    + "that means the present, so its value changes all the time. Change that row, or leave the "
                     + "function out of the expression",
                 table: table
             )
@@ -118,9 +120,9 @@ struct RowExpression {
     private func dependence(_ cause: SQLiteError?) -> MigrationError {
         MigrationError(
             .unsupported,
-            "\(what) must depend on the source's row alone: no subquery, no parameter, no time, no random value. Functions of "
-                + "dates are given columns and numbers as times, and as modifiers texts that do not name the present or the local "
-                + "time zone",
+            "\(what) must depend on the source's row alone: no subquery, parameter, current time or random value. Give "
+                + "date functions only columns and numbers as times, and no modifier for the present or the local time "
+                + "zone",
             table: table,
             cause: cause
         )

@@ -51,8 +51,9 @@ package enum SourceFile {
             if error.message.contains("must use the same text encoding") {
                 throw MigrationError(
                     .unsupported,
-                    "\(path) stores texts in another encoding than this database, and SQLite cannot attach such a file: make this "
-                        + "one anew with the source's PRAGMA encoding, before its first table. Nothing has been changed",
+                    "\(path) stores texts in another encoding than this database, and SQLite cannot attach such a "
+                        + "file: create this database anew, and set the source's PRAGMA encoding before its first "
+                        + "table. Nothing has been changed",
                     cause: error
                 )
             }
@@ -60,17 +61,17 @@ package enum SourceFile {
             if error.message.contains("cannot reference objects in database") {
                 throw MigrationError(
                     .unsupported,
-                    "\(path) has a view or trigger that names tables with a schema, as main.t, and SQLite cannot attach such a file. "
-                        + "Open it by itself, and create that view or trigger anew without the schema's name. Nothing "
-                        + "has been changed",
+                    "\(path) has a view or trigger that names tables with a schema, such as main.t, and SQLite cannot "
+                        + "attach such a file. Open the file by itself, and create that view or trigger anew without "
+                        + "the schema's name. Nothing has been changed",
                     cause: error
                 )
             }
             var reason = error.message
             if isUnwritable(path, error), hasJournal(path) {
                 reason =
-                    "it has a WAL or a journal that must be read, for which SQLite has to write in its folder: make the folder and the "
-                    + "file writable, or copy both to where they are, and use the copy"
+                    "it has a WAL or a journal, and to read that, SQLite must write in the folder: make the folder and "
+                    + "the file writable, or copy the whole folder to a place where they are, and use the copy"
             }
             if FilePath.isGone(path) {
                 reason =

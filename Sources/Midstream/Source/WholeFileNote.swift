@@ -44,7 +44,7 @@ enum WholeFileNote: Equatable {
         let path = connection.fileName(schema: "main") ?? "the file"
         throw MigrationError(
             .sourceChanged,
-            "the file that \(path) was made of has been changed meanwhile, and \(path) is being taken back: try again"
+            "the file from which \(path) is being made has changed, so \(path) is being withdrawn: try again"
         )
     }
 

@@ -163,7 +163,7 @@ import Testing
         ("t(a UNIQUE, b)", "t(a, b, PRIMARY KEY (a)) WITHOUT ROWID", .unequalTables, "NULL"),
         ("t(a PRIMARY KEY, b) WITHOUT ROWID", "t(a, b)", .unequalTables, "WITHOUT ROWID"),
         ("t(a PRIMARY KEY, b) WITHOUT ROWID", "t(a INTEGER PRIMARY KEY, b)", .unequalTables, "the same type"),
-        ("t(a INTEGER PRIMARY KEY, b) WITHOUT ROWID", "t(a INTEGER PRIMARY KEY, b)", .unequalTables, "no integer"),
+        ("t(a INTEGER PRIMARY KEY, b) WITHOUT ROWID", "t(a INTEGER PRIMARY KEY, b)", .unequalTables, "an integer in a"),
         (
             "t(a, b, PRIMARY KEY (a COLLATE NOCASE)) WITHOUT ROWID",
             "t(a, b, PRIMARY KEY (a COLLATE NOCASE)) WITHOUT ROWID", .unsupported, "collation"

@@ -85,10 +85,10 @@ import Testing
     @Test(arguments: [
         ("CREATE TABLE s(a, b)", "CREATE TABLE t(a)", "the target lacks b"),
         ("CREATE TABLE s(a)", "CREATE TABLE t(a, c)", "the source lacks c"),
-        ("CREATE TABLE s(a, id INTEGER)", "CREATE TABLE t(a, id INTEGER PRIMARY KEY)", "or of its rowid"),
+        ("CREATE TABLE s(a, id INTEGER)", "CREATE TABLE t(a, id INTEGER PRIMARY KEY)", "must be made of the rowid"),
         (
             "CREATE TABLE s(a INTEGER PRIMARY KEY, b INTEGER)", "CREATE TABLE t(a INTEGER, b INTEGER PRIMARY KEY)",
-            "or of its rowid"
+            "must be made of the rowid"
         ),
         ("CREATE TABLE s(a, b)", "CREATE TABLE t(a UNIQUE, b)", "has no index on (a)"),
     ])
@@ -121,14 +121,14 @@ import Testing
             target: "CREATE TABLE t\(table); INSERT INTO t VALUES (2, 'c')"
         )
         #expect(byID?.code == .keyCollision && byID?.key == 2)
-        let words = "that with rowid 2, with the same (id) as a row of source table s, that with rowid 2:"
+        let words = "a row (rowid 2) with the same (id) as a row of source table s (rowid 2):"
         #expect(byID?.message.contains(words) == true, "\(byID?.message ?? "")")
         let byName = try refusal(
             source: "CREATE TABLE s\(table); INSERT INTO s VALUES (1, 'a'), (2, 'b')",
             target: "CREATE TABLE t\(table); INSERT INTO t VALUES (7, 'A')"
         )
         #expect(byName?.code == .keyCollision && byName?.key == 7)
-        let other = "that with rowid 7, with the same (x) as a row of source table s, that with rowid 1:"
+        let other = "a row (rowid 7) with the same (x) as a row of source table s (rowid 1):"
         #expect(byName?.message.contains(other) == true, "\(byName?.message ?? "")")
     }
 
@@ -479,7 +479,7 @@ final class Collected: Sendable {
         let error = #expect(throws: MigrationError.self) { try add("c") }
         #expect(error?.code == .foreignState, "\(String(describing: error))")
         #expect(
-            error?.message.contains("If it was renamed c, nothing is left to do") == true,
+            error?.message.contains("If it was renamed to c, nothing is left to do") == true,
             "\(error?.message ?? "none")"
         )
         try finishMigration(database)
@@ -496,7 +496,7 @@ final class Collected: Sendable {
         try database.stepMigration(rows: 5)
         let error = #expect(throws: MigrationError.self) { try database.cancelMigration() }
         #expect(error?.code == .unsupported)
-        #expect(error?.message.contains("other rows of that have moved before") == true)
+        #expect(error?.message.contains("other rows of that table have moved before") == true)
         try finishMigration(database)
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 20)
     }

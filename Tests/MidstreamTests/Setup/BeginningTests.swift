@@ -654,7 +654,7 @@ import Testing
         withoutFolder {
             let error = #expect(throws: MigrationError.self) { try open() }
             #expect(error?.code == .sourceUnavailable)
-            #expect(error?.message.contains("cannot be looked at") == true)
+            #expect(error?.message.contains("cannot be accessed") == true)
         }
         let database = try open()
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)

@@ -151,7 +151,7 @@ import Testing
             try files.change("UPDATE t SET a = 'other' WHERE id = 40")
             func expectRefusal(_ body: () throws -> Void) {
                 let error = #expect(throws: MigrationError.self, performing: body)
-                #expect(error?.code == .sourceChanged && error?.message.contains("put the file back") == true)
+                #expect(error?.code == .sourceChanged && error?.message.contains("restore the file as it was") == true)
             }
             expectRefusal { _ = try database.fetchAll("SELECT * FROM t") }
             expectRefusal { try database.execute("UPDATE t SET a = 'x' WHERE id = 40") }

@@ -116,7 +116,7 @@ import Testing
         func told(_ body: () throws -> Void) {
             let error = #expect(throws: MigrationError.self) { try body() }
             #expect(error?.code == .foreignState)
-            #expect(error?.message.contains("other rowids") == true)
+            #expect(error?.message.contains("the rowids of table") == true)
         }
         if isOpenedAnew {
             told {
