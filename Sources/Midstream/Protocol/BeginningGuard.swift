@@ -7,8 +7,9 @@ enum BeginningGuard {
     /// - Parameter source: The source's file; `nil` if it is the target's own.
     static func create(_ record: TableRecord, from source: String?) -> [String] {
         let words =
-            "the rows of table \(record.source)\(source.map { " of " + $0 } ?? "") are about to move into table \(record.target), and cannot "
-            + "yet: add their migration again to see why, or give it up by cancelMigration"
+            "table \(record.target) cannot be written: rows of table "
+            + "\(record.source)\(source.map { " of " + $0 } ?? "") are to move into it, and the move could not "
+            + "begin. Call addMigration again to see why, or cancelMigration to give the move up"
         return OwnNames.beginningEvents.map { event in
             "CREATE TRIGGER IF NOT EXISTS main.\(name(event, record.id)) BEFORE \(event.uppercased()) ON "
                 + "\(SQLIdentifier.quoted(record.target)) BEGIN SELECT RAISE(ABORT, \(SQLLiteral.quoted(words))); END"

@@ -18,8 +18,8 @@ extension Claims {
         if other.moved == nil, other.undoStage != nil, !isStale(other) {
             throw MigrationError(
                 .foreignState,
-                "rows of source table \(record.source) are returning from \(other.destination), so that it is not "
-                    + "known yet which rows this migration would take: let them return first",
+                "rows of source table \(record.source) are returning from \(other.destination), so Midstream does not "
+                    + "know yet which rows this migration would take: wait until they have returned",
                 table: record.target
             )
         }
@@ -45,9 +45,9 @@ extension Claims {
         guard !isSameFile, isStale(other) else { return Self.belongs(source, to: other.destination, for: target) }
         return MigrationError(
             .foreignState,
-            "rows of source table \(source) already belong to the migration into \(other.destination), which is not there any more. "
-                + "Put that file back, and open it. If it is lost, with what was written into it since, give it up by "
-                + "Database.releaseSource(_:key:)",
+            "rows of source table \(source) already belong to the migration into \(other.destination), but that file "
+                + "no longer exists. Restore the file, and open it. If it is lost, give up what was written into it: "
+                + "call Database.releaseSource(_:key:)",
             table: target
         )
     }
@@ -55,8 +55,8 @@ extension Claims {
     private static func belongs(_ source: String, to owner: String, for target: String) -> MigrationError {
         MigrationError(
             .foreignState,
-            "rows of source table \(source) already belong to the migration into \(owner): give conditions that no row "
-                + "meets both of, or open that file",
+            "rows of source table \(source) already belong to the migration into \(owner): give both migrations "
+                + "conditions such that no row meets both, or open the file of that migration",
             table: target
         )
     }

@@ -29,9 +29,9 @@ extension Claims {
             guard let own = now.undoStage, own >= stage else {
                 throw MigrationError(
                     .foreignState,
-                    "this file is older than its source: rows of table \(now.target) have returned to source table "
-                        + "\(now.source) since. The file was restored from a backup, or is a copy. Open "
-                        + "\(claim.targetFile) in its last state, or restore it and the source together",
+                    "this file is older than its source: since it was saved, rows of table \(now.target) have returned "
+                        + "to source table \(now.source). It was restored from a backup, or is a copy. Open the latest "
+                        + "\(claim.targetFile), or restore it together with the source",
                     table: now.target
                 )
             }
@@ -39,10 +39,9 @@ extension Claims {
         guard try claim.undoWrites ?? 0 >= Returns(connection: connection).writes(of: now) else {
             throw MigrationError(
                 .foreignState,
-                "rows of table \(now.target) had returned to source table \(now.source), and the table does not have "
-                    + "them: "
-                    + "\(connection.fileName(schema: migration.schema) ?? "the source") was restored from a backup. "
-                    + "Open its last state, or restore it and the target together",
+                "rows of table \(now.target) had returned to source table \(now.source), but that table does not have "
+                    + "them: \(connection.fileName(schema: migration.schema) ?? "the source") was restored from a "
+                    + "backup. Restore its latest state, or restore it together with the target",
                 table: now.target
             )
         }

@@ -276,9 +276,9 @@ struct Claims {
         else {
             throw MigrationError(
                 .foreignState,
-                "source table \(record.source) of \(connection.fileName(schema: migration.schema) ?? "the source") belongs to "
-                    + "neither of \(others.joined(separator: " and ")): one of the files was replaced, or is a copy. "
-                    + "Open the files that belong together",
+                "source table \(record.source) of \(connection.fileName(schema: migration.schema) ?? "the source") "
+                    + "belongs to neither \(others.joined(separator: " nor ")): one of the files was replaced, or is a "
+                    + "copy. Open the files that belong together",
                 table: record.target
             )
         }
@@ -349,8 +349,9 @@ struct Claims {
             if lost.isEmpty, let claim = kept.first {
                 throw MigrationError(
                     .misuse,
-                    "the target of source table \(claim.sourceTable) is there: \(self.path(of: claim, in: migration.schema)). Open that file, "
-                        + "and bring the rows back by cancelMigration, or let them move",
+                    "the target of source table \(claim.sourceTable) still exists: "
+                        + "\(self.path(of: claim, in: migration.schema)). Open it, and either bring the rows back with "
+                        + "cancelMigration or let them finish moving",
                     table: claim.targetTable
                 )
             }
@@ -434,9 +435,9 @@ struct Claims {
         guard SourceStamp(of: path) != stamp else { return }
         throw MigrationError(
             .sourceChanged,
-            "the file \(path), from which table \(record.target) is moving, has been changed since that began. It could not be written "
-                + "then, so that nothing keeps other programs from it. Nothing is lost: put the file back as it was, with the time "
-                + "of its last modification, which was @\(stamp.modified) (cp -p keeps it, and touch -d sets it)",
+            "the file \(path), from which table \(record.target) is moving, was changed after the move began. It could "
+                + "not be fenced then, so other programs can write it. Nothing is lost: restore the file as it was, "
+                + "with its modification time @\(stamp.modified) (cp -p keeps it, and touch -d sets it)",
             table: record.target
         )
     }
@@ -445,7 +446,7 @@ struct Claims {
     func isOther(_ record: TableRecord) -> MigrationError {
         MigrationError(
             .foreignState,
-            "\(path) is not the file that table \(record.target) began to move from: restore the one that belongs to "
+            "\(path) is not the file that table \(record.target) began to move from: restore the file that belongs to "
                 + "this target",
             table: record.target
         )
@@ -461,8 +462,8 @@ struct Claims {
         guard claim.targetFile.hasSameBytes(as: targetFile()) || isLeftBehind(claim) else {
             throw MigrationError(
                 .foreignState,
-                "the source's rows belong to \(claim.targetFile), and the file that is open, \(targetFile()), is a "
-                    + "copy: open the original. The source is left as it is",
+                "the source's rows belong to \(claim.targetFile). The open file, \(targetFile()), is a copy of it: "
+                    + "open the original. The source is unchanged",
                 table: claim.targetTable
             )
         }

@@ -114,11 +114,11 @@ struct GuardedTable {
         guard record.phase == .copying else { return }
         let guards = MoveSQL.guards.compactMap { triggers.tables[MoveSQL.trigger($0, record.id)] }
         if let other = guards.first(where: { !SQLIdentifier.equal($0, record.target) }) {
-            throw changed("was renamed to \(other)", "give it its name again")
+            throw changed("was renamed to \(other)", "rename it back")
         }
         guard let target, let source else { return }
         if guards.count < MoveSQL.guards.count {
-            throw changed("was dropped and made anew, or lost its triggers,", "restore the file")
+            throw changed("was dropped and created anew, or lost its triggers", "restore the file")
         }
         try checkOrigins(source)
         let origins = Dictionary(record.columns.map { (SQLIdentifier.lowercased($0.name), $0.origin) }) { first, _ in
@@ -133,8 +133,9 @@ struct GuardedTable {
         }
         if !missing.isEmpty {
             throw changed(
-                "got the column \(missing.joined(separator: ", ")), for which the rows that have yet to move have no values",
-                "drop the column, or give it its name again"
+                "got the column \(missing.joined(separator: ", ")), for which the rows that have yet to move have no "
+                    + "values",
+                "drop the column, or give it its former name"
             )
         }
     }
@@ -162,9 +163,9 @@ struct GuardedTable {
             guard let word = source.misreadWords(in: text).first(where: \.isColumn) else { continue }
             throw MigrationError(
                 .sourceChanged,
-                "a program without Midstream has given source table \(record.source) a column \(word.name), and the "
-                    + "condition or an expression of table \(record.target) has the same word with another meaning: "
-                    + "drop or rename the column",
+                "a program without Midstream has given source table \(record.source) a column \(word.name), but in the "
+                    + "condition or an expression of table \(record.target) that word means something else: drop or "
+                    + "rename the column",
                 table: record.target
             )
         }
@@ -182,8 +183,8 @@ struct GuardedTable {
     private func changed(_ what: String, _ remedy: String) -> MigrationError {
         MigrationError(
             .unequalTables,
-            "table \(record.target) is moving, and \(what) by a connection without Midstream: \(remedy), and change the "
-                + "table through Midstream, which moves its rows first",
+            "a connection without Midstream has changed table \(record.target), which is moving: it \(what). To go on, "
+                + "\(remedy). Then change the table through Midstream, which moves its rows first",
             table: record.target
         )
     }

@@ -75,9 +75,9 @@ struct KeptRowIDs {
     static func isLost(_ table: String) -> MigrationError {
         MigrationError(
             .foreignState,
-            "the rows of table \(table) may have other rowids than they had, and have not all moved: a program without "
-                + "Midstream has made the file anew, by VACUUM or from a dump. Restore the file as it was before, together with "
-                + "its sources",
+            "the rowids of table \(table) may have changed while its rows were moving: a program without Midstream "
+                + "rebuilt the file, by VACUUM or from a dump. Restore the file as it was before, together with its "
+                + "sources",
             table: table
         )
     }

@@ -148,7 +148,7 @@ struct StateStore {
             throw MigrationError(
                 .foreignState,
                 "the migration in this file has format \(format.map(String.init) ?? "unknown"), and this version of "
-                    + "Midstream reads format \(Self.format): open it with the version that started the migration"
+                    + "Midstream reads format \(Self.format): open the file with the version that began the migration"
             )
         }
         let givenUp = names.contains(Self.givenUp) ? try givenUpNames() : [:]
@@ -209,8 +209,8 @@ struct StateStore {
 
     static let isIncomplete = MigrationError(
         .foreignState,
-        "tables move into this file, and what is stored of them has been deleted by a program without Midstream: restore the file "
-            + "from a backup, together with its sources"
+        "tables are moving into this file, but a program without Midstream has deleted Midstream's record of the "
+            + "moves: restore the file from a backup, together with its sources"
     )
 
     /// The table of another file that takes the rows of a table of this file, as an error names it. `nil` if there is none, or if
