@@ -342,9 +342,9 @@ struct Copying {
     func unreadable(_ record: TableRecord, _ keys: UnreadableKeys?, _ error: SQLiteError) -> MigrationError {
         MigrationError(
             .unreadableRows,
-            "rows of source table \(record.source) cannot be read: \(keys.map { "\($0)" } ?? "some of them"). A page of its file is "
-                + "damaged. What comes before has moved to table \(record.target). Restore the source's file, or leave these rows "
-                + "out with unreadableRows = .skip",
+            "rows of source table \(record.source) cannot be read: \(keys.map { "\($0)" } ?? "some of them"). A page "
+                + "of its file is damaged. The rows before them have moved to table \(record.target). Restore the "
+                + "source's file, or leave these rows out with unreadableRows = .skip",
             table: record.target,
             unreadableKeys: keys,
             cause: error

@@ -45,8 +45,8 @@ extension RefusedRows {
             guard !mover.sql.isKeyColumn(columns[column]) else {
                 throw MigrationError(
                     .misuse,
-                    "the answer for a refused row changes column \(columns[column]), which is of the key of table "
-                        + "\(row.table): a row keeps its key as it moves",
+                    "the answer for a refused row changes column \(columns[column]), which belongs to the key of table "
+                        + "\(row.table): a row keeps its key when it moves",
                     table: row.table
                 )
             }
@@ -122,8 +122,9 @@ extension RefusedRows {
             guard let column = replaced.first(where: { names.contains(SQLIdentifier.lowercased($0)) }) else { continue }
             throw MigrationError(
                 .misuse,
-                "column \(column) of table \(target.name) is of the unique index \(index.name), by which the rows that have yet "
-                    + "to move cannot be looked up: leave the column as it is, or set the row aside",
+                "column \(column) of table \(target.name) belongs to the unique index \(index.name), and rows that "
+                    + "have yet to move cannot be looked up by that index: leave the column as it is, or set the row "
+                    + "aside",
                 table: target.name
             )
         }

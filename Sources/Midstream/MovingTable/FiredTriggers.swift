@@ -83,9 +83,9 @@ final class FiredTriggers {
             let name = triggers.all.values.first { $0.outline.mentions([function]) }?.name
             throw MigrationError(
                 .unsupported,
-                "\(name.map { "trigger \($0)" } ?? "a trigger") of table \(sql.targetName) cannot fire for rows that move: "
-                    + "\(error.message), on the connection that moves them. Drop it until the table has moved, or set "
-                    + "firesTriggers = false",
+                "\(name.map { "trigger \($0)" } ?? "a trigger") of table \(sql.targetName) cannot fire for rows that "
+                    + "move: \(error.message), on the connection that moves the rows. Drop the trigger until the table "
+                    + "has moved, or set firesTriggers = false",
                 table: sql.targetName,
                 cause: error
             )
@@ -155,7 +155,7 @@ final class FiredTriggers {
                     sql,
                     trigger.name,
                     triggers,
-                    "has \(words), so that more or less than one row would be undone"
+                    "has \(words), so a failure would undo more or less than one row"
                 )
             }
         }
@@ -199,7 +199,8 @@ final class FiredTriggers {
                     sql,
                     access.accessor,
                     triggers,
-                    "writes table \(table.name), which a foreign key ties: steps enforce none"
+                    "writes table \(table.name), which a foreign key connects with another table: steps do not enforce "
+                        + "foreign keys"
                 )
             }
         }
@@ -222,9 +223,9 @@ final class FiredTriggers {
         let name = accessor.flatMap { triggers.all[$0]?.name }
         return MigrationError(
             .unsupported,
-            "\(name.map { "trigger \($0)" } ?? "what a trigger of table \(sql.targetName) does by way of \(accessor ?? "a virtual table")") "
-                + "cannot fire for rows that move into table \(sql.targetName): it \(why). Drop the trigger until the table has "
-                + "moved, or set firesTriggers = false",
+            "\(name.map { "trigger \($0)" } ?? "a trigger of table \(sql.targetName), by way of \(accessor ?? "a virtual table"),") "
+                + "cannot fire for rows that move into table \(sql.targetName): it \(why). Drop the trigger until the "
+                + "table has moved, or set firesTriggers = false",
             table: sql.targetName
         )
     }

@@ -34,7 +34,10 @@ final class KeyActions {
     }
 
     /// The error of a statement that is to be run again when the tables have been drained.
-    private static let error = SQLiteError(code: .error, message: "rows that foreign keys connect have to move first")
+    private static let error = SQLiteError(
+        code: .error,
+        message: "rows that foreign keys connect with this one must move first"
+    )
 
     func handles(_ table: String) -> Bool { groups[SQLIdentifier.lowercased(table)] != nil }
 

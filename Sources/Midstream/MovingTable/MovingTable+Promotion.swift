@@ -117,7 +117,7 @@ extension MovingTable {
         guard values.count == first + 1 + keyCount else {
             throw SQLiteError(
                 code: .error,
-                message: "the unique keys of table \(name) were changed without Midstream while it moves"
+                message: "a program without Midstream has changed the unique keys of table \(name) while it moves"
             )
         }
         statements.guardedRows += 1
@@ -194,9 +194,9 @@ extension MovingTable {
                 statements.refusal = .largest
                 throw SQLiteError(
                     code: error.code,
-                    message: "the row with the largest rowid, \(found), has yet to move, and table \(name) refuses it "
-                        + "(\(error.message)): a new row cannot get the next rowid before that is mended. Change or delete that "
-                        + "row, or give the new one's rowid"
+                    message: "a new row cannot get the next rowid: the pending row with the largest rowid, \(found), "
+                        + "must move first, and table \(name) refuses it (\(error.message)). Change or delete that "
+                        + "row, or give the new row a rowid"
                 )
             }
         }

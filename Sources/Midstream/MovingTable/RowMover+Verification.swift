@@ -96,10 +96,10 @@ extension RowMover {
     private func difference(_ record: TableRecord, _ key: RowKey?) -> MigrationError {
         MigrationError(
             .notVerified,
-            "target table \(record.target) has not got the row "
-                + (key?.words ?? "that it was to get")
-                + " as source table \(record.source) has it. Nothing of the batch has been moved, and the source stays: check both "
-                + "files with PRAGMA integrity_check, and the machine's memory and disk",
+            "target table \(record.target) does not have the row "
+                + (key?.words ?? "that was copied")
+                + " as source table \(record.source) has it. The batch was undone, and the source is unchanged: check "
+                + "both files with PRAGMA integrity_check, and the machine's memory and disk",
             table: record.target,
             row: key
         )

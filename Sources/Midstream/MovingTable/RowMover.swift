@@ -79,9 +79,8 @@ struct RowMover {
         guard advanced == 1 else {
             throw MigrationError(
                 .foreignState,
-                "the stored progress of table \(sql.targetName) is ahead of what this step has read. Nothing has "
-                    + "been moved: check both files with PRAGMA "
-                    + "integrity_check",
+                "the file records more progress of table \(sql.targetName) than this step had read. The step has moved "
+                    + "nothing: check both files with PRAGMA integrity_check",
                 table: sql.targetName
             )
         }
@@ -117,17 +116,17 @@ struct RowMover {
         guard counted == record.copied + record.settled else {
             throw MigrationError(
                 .sourceChanged,
-                "table \(record.target) got \(record.copied + record.settled) rows, and its source table "
-                    + "\(record.source) has \(counted) that belong: a program without Midstream has changed the "
-                    + "source while its rows moved. The source stays as it is: compare the two tables",
+                "table \(record.target) got \(record.copied + record.settled) rows, but its source table "
+                    + "\(record.source) has \(counted) rows that belong there: a program without Midstream has changed "
+                    + "the source while its rows moved. The source stays as it is: compare the two tables",
                 table: record.target
             )
         }
         if let hashed, record.verification == .complete, hashed != record.checksum {
             throw MigrationError(
                 .notVerified,
-                "table \(record.target): the rows that were moved have another checksum than those of its source "
-                    + "\(record.source), which stays as it is: check both files with PRAGMA integrity_check",
+                "table \(record.target): the checksum of the rows that moved differs from the checksum of its source "
+                    + "table \(record.source). The source stays as it is: check both files with PRAGMA integrity_check",
                 table: record.target
             )
         }

@@ -215,7 +215,7 @@ struct KeySQL: Sendable {
         let isWhole =
             isRowID ? statement.storageClass(at: 0) == .integer : (0..<count).allSatisfy { !statement.isNull(at: $0) }
         guard isWhole else {
-            throw SQLiteError(code: .mismatch, message: "the key of a row that moves is NULL, or no integer")
+            throw SQLiteError(code: .mismatch, message: "the key of a moving row is NULL or not an integer")
         }
         return read(RowReader(statement))
     }

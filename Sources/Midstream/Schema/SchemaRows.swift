@@ -102,12 +102,17 @@ extension Connection {
             "UPDATE main.sqlite_master SET rootpage = ?2 WHERE name = ?1 COLLATE NOCASE AND type IN ('table', 'index')",
             [name, page]
         )
-        guard changes == 1 else { throw SQLiteError(code: .corrupt, message: "\(name) is described twice") }
+        guard changes == 1 else {
+            throw SQLiteError(
+                code: .corrupt,
+                message: "\(name) is not described exactly once in sqlite_master"
+            )
+        }
     }
 
     private static let isDefended = SQLiteError(
         code: .readOnly,
-        message: "this SQLite does not let sqlite_master be written"
+        message: "this SQLite does not allow writing sqlite_master"
     )
 
     /// Whether this SQLite allows writing `sqlite_master`.

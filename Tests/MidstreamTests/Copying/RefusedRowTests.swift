@@ -71,7 +71,7 @@ import Testing
         )
         let error = #expect(throws: SQLiteError.self) { try pair.database.execute("INSERT INTO t(x) VALUES (7)") }
         #expect(error.map { ResultCode.constraint ~= $0.code } == true)
-        #expect(error?.message.contains("the largest rowid, 3, has yet to move") == true, "\(error?.message ?? "")")
+        #expect(error?.message.contains("the largest rowid, 3, must move first") == true, "\(error?.message ?? "")")
         try pair.database.execute("INSERT INTO t VALUES (9, 7)")
         try pair.database.execute("INSERT INTO t(x) VALUES (8)")
         #expect(texts(try pair.database.fetchAll("SELECT * FROM t ORDER BY id")) == ["1|1", "3|-3", "9|7", "10|8"])
