@@ -97,15 +97,16 @@ extension Stepper {
         let source = path(of: migration) ?? target
         let reason =
             switch holder ?? obstacles.lockHolder {
-            case .sourceWriter: "another connection writes \(source)"
-            case .targetWriter: "another connection writes \(target)"
+            case .sourceWriter: "another connection is writing \(source)"
+            case .targetWriter: "another connection is writing \(target)"
             case .sourceReader:
-                "another connection reads \(source), which has no WAL, so that it cannot be written before the reader's transaction ends"
+                "another connection is reading \(source), which has no WAL, so the file cannot be written before the "
+                    + "reader's transaction ends"
             }
         return MigrationError(
             .locked,
-            "\(reason). The connection may be of this process or of another, and a SELECT counts that was not read to its end. Nothing "
-                + "is lost: end its transaction, and try again",
+            "\(reason). The connection may belong to this process or to another; a SELECT that was not read to its end "
+                + "also holds a lock. Nothing is lost: end its transaction, and try again",
             cause: cause
         )
     }

@@ -76,7 +76,8 @@ extension Stepper {
         } while clock.now < deadline
         throw MigrationError(
             .misuse,
-            "a transaction of this process, or of another that uses the file, does not end: end it, and try again"
+            "a transaction of this process, or of another process that uses the file, has been open for too long: end "
+                + "it, and try again"
         )
     }
 

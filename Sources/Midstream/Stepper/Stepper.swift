@@ -35,7 +35,7 @@ final class Stepper {
     var refusalHandlers: [Int64: RefusedRowPolicy.Handler] = [:]
     /// Makes a step. The code that knows the stages sets this closure.
     var makeStep: (Limit) throws -> MigrationProgress.Outcome = { _ in
-        throw MigrationError(.misuse, "nobody has said how this stepper makes steps")
+        throw MigrationError(.misuse, "makeStep has not been set on this stepper")
     }
     /// Called with each event.
     var onEvent: ((MigrationEvent) -> Void)?
@@ -117,8 +117,9 @@ final class Stepper {
         guard migration.sourcePath != nil, isElsewhere(migration) else { return }
         throw MigrationError(
             .sourceUnavailable,
-            "the file \(path(of: migration) ?? "of the source") was moved away or replaced while it is open. Nothing is lost: put it "
-                + "back, or open the database anew where it is, by DatabaseConfiguration.sourcePath if that is another folder"
+            "the file \(path(of: migration) ?? "of the source") was moved or replaced while it was open. Nothing is "
+                + "lost: put the file back, or open the database anew at its new place, giving the file's path by "
+                + "DatabaseConfiguration.sourcePath if it is in another folder"
         )
     }
 

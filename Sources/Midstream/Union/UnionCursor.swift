@@ -494,6 +494,6 @@ final class UnionCursor: VirtualTableCursor {
     }
 
     private static func hasValuesAlone(_ asked: String) -> SQLiteError {
-        SQLiteError(code: .error, message: "\(asked) was asked of a scan of distinct values")
+        SQLiteError(code: .error, message: "internal error: a scan of distinct values cannot give \(asked)")
     }
 }

@@ -91,7 +91,7 @@ import Testing
         while ContinuousClock().now < end { progress = try move.database.stepMigration() }
         #expect(progress.outcome == .busy && progress.tables[0].stop?.code == .locked)
         let message = progress.tables[0].stop?.message ?? ""
-        #expect(message.contains("another connection writes \(move.folder.file("new.db"))"), "\(message)")
+        #expect(message.contains("another connection is writing \(move.folder.file("new.db"))"), "\(message)")
         try holder.execute("COMMIT")
         try finishMigration(move.database)
     }
@@ -109,7 +109,7 @@ import Testing
         let error = #expect(throws: MigrationError.self) { try add() }
         #expect(error?.code == .locked)
         let message = error?.message ?? ""
-        #expect(message.contains("another connection reads \(folder.file("old.db")), which has no WAL"), "\(message)")
+        #expect(message.contains("is reading \(folder.file("old.db")), which has no WAL"), "\(message)")
         try reader.execute("COMMIT")
         try add()
         try finishMigration(database)
