@@ -41,7 +41,10 @@ extension Database {
         filter: @escaping @Sendable (inout TableMigration) throws -> Void
     ) throws -> [String] {
         guard !isOnWriter else {
-            throw MigrationError(.misuse, "a migration cannot be added in a block that writes: add it before or after")
+            throw MigrationError(
+                .misuse,
+                "a migration cannot be added in a block that writes: add it before or after the block"
+            )
         }
         return try engine.add(source, retirement, givingUp: names, allowsNoTables: allowsNoTables, filter)
     }
@@ -81,7 +84,10 @@ extension Database {
 
     private func step(_ limit: Stepper.Limit) throws -> MigrationProgress {
         guard !isOnWriter else {
-            throw MigrationError(.misuse, "a step cannot be made in a block that writes: make it before or after")
+            throw MigrationError(
+                .misuse,
+                "a step cannot be made in a block that writes: make it before or after the block"
+            )
         }
         return try engine.step(limit)
     }
@@ -107,7 +113,7 @@ extension Database {
         guard !isOnWriter else {
             throw MigrationError(
                 .misuse,
-                "a migration cannot be cancelled in a block that writes: do so before or after"
+                "a migration cannot be cancelled in a block that writes: cancel it before or after the block"
             )
         }
         try engine.cancel(tables)

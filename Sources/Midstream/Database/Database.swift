@@ -262,14 +262,14 @@ public final class Database: @unchecked Sendable {
         guard !engine.isInMidstOfStep else {
             throw MigrationError(
                 .misuse,
-                "the filter of addMigration and the closure of refusedRows = .ask cannot write the database, since a "
-                    + "migration is at work when they are called: write before or after"
+                "the database is working on its migrations: the filter of addMigration and the closure of refusedRows "
+                    + "= .ask must not write it. Write before or after"
             )
         }
         guard DispatchQueue.getSpecific(key: writerKey) != true else {
             throw MigrationError(
                 .misuse,
-                "a block that writes cannot begin another: use the access that it was given"
+                "a block that writes cannot begin another block that writes: use the access that the block was given"
             )
         }
         return try writerQueue.sync {

@@ -72,8 +72,8 @@ extension DatabaseAccess {
                 guard feed.statements.canPromote else {
                     throw MigrationError(
                         .refusedStatement,
-                        "column \(column) of table \(table) is converted while it moves: open the blob in a write block, or "
-                            + "read it by a statement",
+                        "column \(column) of table \(table) is converted while it moves: open the blob in a write "
+                            + "block, or read the value by a statement",
                         table: table
                     )
                 }

@@ -7,22 +7,14 @@ extension DatabaseAccess {
         let tables = overlay.groups(of: ids)
         let names = tables.map(\.name)
         try checkNothingReads(tables, reason)
-        guard kind != .borrowed else {
-            throw refusal(
-                reason,
-                names,
-                "this connection cannot see to: run it through a Database that opens the same file"
-            )
-        }
+        guard kind != .borrowed else { throw refusal(reason, names, Hindrance.borrowed) }
         guard !tables.contains(where: { $0.feeds.contains(where: \.isReturning) }) else {
-            throw refusal(reason, names, "cannot be while they return to their source: run it when they have")
+            throw refusal(reason, names, Hindrance.returning)
         }
         if let destination = tables.flatMap(\.feeds).compactMap(\.destination).first {
-            throw refusal(reason, names, "cannot be while they move on to \(destination): run it when they have")
+            throw refusal(reason, names, Hindrance.movingOn(to: destination))
         }
-        guard kind == .writer else {
-            throw refusal(reason, names, "a reader cannot see to: run it in a write block, or when the table has moved")
-        }
+        guard kind == .writer else { throw refusal(reason, names, Hindrance.reader) }
         if connection.isInTransaction {
             try beginInEarnest(writing: true)
             do {
@@ -34,11 +26,7 @@ extension DatabaseAccess {
             }
         } else {
             guard !connection.isAmidWrite else {
-                throw refusal(
-                    reason,
-                    names,
-                    "cannot be done while another statement writes: run it when that has ended"
-                )
+                throw refusal(reason, names, Hindrance.statement("writes"))
             }
             try beginWriting()
             do {
@@ -72,19 +60,33 @@ extension DatabaseAccess {
 
     func checkNothingReads(_ tables: [MovingTable], _ reason: MigrationStatistics.Reason) throws {
         guard let table = tables.flatMap(\.feeds).first(where: { $0.openCursors > 0 }) else { return }
-        throw refusal(
-            reason,
-            [table.name],
-            "cannot be done while another statement reads them: run it when that has ended"
-        )
+        throw refusal(reason, [table.name], Hindrance.statement("reads them"))
+    }
+
+    /// Why rows cannot be moved into one place, and what to do: each is the end of the message.
+    private enum Hindrance {
+        static let borrowed =
+            ". This connection cannot move them there: run the statement through a Database that opens the same file"
+        static let returning =
+            ", which is not possible while the tables return to their source: run the statement after that"
+        static let reader =
+            ". A reader cannot move them there: run the statement in a write block, or after the table has moved"
+
+        static func movingOn(to destination: String) -> String {
+            ", which is not possible while the tables move on to \(destination): run the statement after that"
+        }
+
+        static func statement(_ verb: String) -> String {
+            ", which is not possible while another statement \(verb): run the statement after that one has ended"
+        }
     }
 
     private func refusal(_ reason: MigrationStatistics.Reason, _ tables: [String], _ why: String) -> MigrationError {
         if !isRepeated { counters.noteRefusal(reason) }
         return MigrationError(
             .refusedStatement,
-            "for \(reason.construct), the statement needs the rows of \(tables.joined(separator: ", ")) in one place, "
-                + "which \(why)",
+            "for \(reason.construct), the statement needs the rows of \(tables.joined(separator: ", ")) in one "
+                + "place\(why)",
             table: tables.first,
             reason: reason
         )
@@ -100,8 +102,8 @@ extension DatabaseAccess {
     ) -> any Error {
         guard let error = error as? SQLiteError, ResultCode.constraint ~= error.code else { return error }
         let why =
-            "for \(reason.construct), the statement needs the rows of \(tables.joined(separator: ", ")) in one place, and a row "
-            + "that has yet to move does not fit there: the error of the next step names it"
+            "for \(reason.construct), the statement needs the rows of \(tables.joined(separator: ", ")) in one place, "
+            + "and a row that has yet to move does not fit there: the error of the next step names that row"
         return SQLiteError(code: error.code, message: "\(error.message). \(why)", sql: sql)
     }
 
@@ -148,11 +150,7 @@ extension DatabaseAccess {
         if feed.sql.firesTriggers { return try move() }
         if connection.hasBusyStatement {
             guard !overlay.watch.triggers.unsilenced.contains(table.id) else {
-                throw refusal(
-                    .program,
-                    [table.name],
-                    "cannot be done while another statement runs: run it when that has ended"
-                )
+                throw refusal(.program, [table.name], Hindrance.statement("runs"))
             }
             return try move()
         }

@@ -150,7 +150,8 @@ extension DatabaseAccess {
             guard transactionsBegun == begun else {
                 throw SQLiteError(
                     code: .error,
-                    message: "cannot commit - the loop has ended the transaction of its statement"
+                    message: "cannot commit: the body of the loop has ended the transaction in which the loop's "
+                        + "statement ran"
                 )
             }
             let changes = overlay.changes

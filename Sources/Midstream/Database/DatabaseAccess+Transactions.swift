@@ -111,7 +111,8 @@ extension DatabaseAccess {
         throw SQLiteError(
             code: .busy,
             message:
-                "no transaction can be begun and ended while a statement of the connection writes: run this when that has ended"
+                "a transaction cannot begin while another statement of this connection writes: run this after that "
+                + "statement has ended"
         )
     }
 

@@ -358,8 +358,8 @@ public final class DatabaseAccess {
         SQLiteError(
             code: .authorization,
             message:
-                "\(table) tells where the rows of moving tables are, and cannot be changed while they move: leave out what has "
-                + "names that begin with \(OwnNames.prefix), or let the migrations end, or cancel them",
+                "\(table) tells where the rows of moving tables are, and cannot be changed while they move: leave out "
+                + "tables whose names begin with \(OwnNames.prefix), or let the migrations end, or cancel them",
             sql: sql
         )
     }

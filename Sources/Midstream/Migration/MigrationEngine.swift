@@ -126,8 +126,8 @@ final class MigrationEngine: Sendable {
         guard let result else {
             throw MigrationError(
                 .misuse,
-                "the filter of addMigration and the closure of refusedRows = .ask cannot ask the same database for "
-                    + "its migrations, since one is at work when they are called: ask before or after"
+                "the database is already working on its migrations: a filter of addMigration, or a closure of "
+                    + "refusedRows = .ask, must not call its migration functions. Call them before or after"
             )
         }
         return result

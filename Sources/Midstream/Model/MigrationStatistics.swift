@@ -44,9 +44,9 @@ public struct MigrationStatistics: Sendable, Hashable {
             switch self {
             case .foreignKey: "an enforced foreign key"
             case .foreignKeyCheck: "PRAGMA foreign_key_check"
-            case .program: "a trigger, view or virtual table that it uses"
+            case .program: "a trigger, view or virtual table in use"
             case .temporaryTrigger: "a TEMP trigger"
-            case .temporaryTable: "a TEMP table or view that has its name"
+            case .temporaryTable: "a TEMP table or view of the same name"
             case .schemaChange: "a change of the schema"
             case .tableDescription: "a function that describes a table"
             case .vacuum: "VACUUM"
