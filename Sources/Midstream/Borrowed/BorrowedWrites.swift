@@ -46,7 +46,7 @@ final class BorrowedWrites {
     static func refusal(of table: MovingTable, _ reason: String) -> SQLiteError {
         SQLiteError(
             code: .error,
-            message: "table \(table.name) is moving, and \(reason): run the statement by MigrationOverlay.execute"
+            message: "table \(table.name) is moving, and \(reason): run the statement with MigrationOverlay.execute"
         )
     }
 
@@ -90,7 +90,7 @@ final class BorrowedWrites {
     func refuseRowMembership(on table: MovingTable) throws {
         for running in connection.runningStatements() {
             guard let sql = running.sql, SQLScript(sql).outline().hasRowMembership else { continue }
-            throw Self.refusal(of: table, "a row value is looked for by IN, and a number is compared with text")
+            throw Self.refusal(of: table, "the statement has a row value before IN, and compares a number with text")
         }
     }
 
@@ -143,7 +143,7 @@ final class BorrowedWrites {
             throw Self.refusal(of: table, "more than one statement that writes is running")
         }
         if tied.contains(table.id), connection.isOn(.foreignKeys) {
-            throw Self.refusal(of: table, "a foreign key ties it to another table")
+            throw Self.refusal(of: table, "a foreign key connects it with another table")
         }
         try noteStatement()
         let plan = try plan(text, operation, table)
@@ -190,7 +190,7 @@ final class BorrowedWrites {
         // SQLite goes on with the next row, and does not count this one. The message is empty, since SQLite would keep it and report
         // it with a later error.
         if mode == .ignore { return SQLiteError(code: .constraint, message: "") }
-        throw Self.refusal(of: table, "a row that the statement means is gone")
+        throw Self.refusal(of: table, "a row that the statement would change no longer exists")
     }
 
     /// - Returns: Whether a row was changed.

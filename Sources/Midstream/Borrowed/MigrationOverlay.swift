@@ -73,7 +73,7 @@ public final class MigrationOverlay {
     private static var inTransaction: MigrationError {
         MigrationError(
             .misuse,
-            "the overlay is made, renewed and removed outside of transactions: end the one that is open"
+            "the overlay cannot be made, renewed or removed in a transaction: end the open transaction first"
         )
     }
 
@@ -82,7 +82,8 @@ public final class MigrationOverlay {
         guard connection.hasBusyStatement else { return }
         throw MigrationError(
             .misuse,
-            "the overlay is made and removed while no statement of the connection is running: reset those that have been stepped"
+            "the overlay cannot be made or removed while a statement of the connection is running: reset or finish the "
+                + "running statements first"
         )
     }
 

@@ -106,8 +106,8 @@ struct SchemaWatch {
             guard let what = function.map({ "function \($0)" }) ?? collation.map({ "collation \($0)" }) else { return }
             throw MigrationError(
                 .unsupported,
-                "the connection has a \(what) of its own, by which the migration of table \(table) would take other rows "
-                    + "or values than by SQLite's: give it another name until the table has moved",
+                "the connection has a \(what) of its own, and with it the migration of table \(table) would take other "
+                    + "rows or values than with SQLite's: give it another name until the table has moved",
                 table: table
             )
         }
@@ -173,8 +173,8 @@ struct SchemaWatch {
         if let hiding {
             throw MigrationError(
                 .unsupported,
-                "the connection has a TEMP \(hiding.type) \(hiding.name), which hides the one that is moving: drop it until the "
-                    + "table has moved, or give it another name",
+                "the connection has a TEMP \(hiding.type) \(hiding.name), which hides the moving table or view of that "
+                    + "name: drop it until the table has moved, or give it another name",
                 table: hiding.name
             )
         }
@@ -195,8 +195,8 @@ struct SchemaWatch {
         if let table = moving.first(where: { tied.contains($0.id) }), connection.isOn(.foreignKeys) {
             throw MigrationError(
                 .unsupported,
-                "foreign keys are enforced, and tie table \(table.target) to another: only a Database can write it while it "
-                    + "moves. Let it move to its end first, or do not enforce them on this connection",
+                "foreign keys are enforced, and connect table \(table.target) with another table: only a Database can "
+                    + "write it while it moves. Let it finish moving first, or switch foreign keys off here",
                 table: table.target
             )
         }
@@ -237,8 +237,8 @@ struct SchemaWatch {
         let table = moved.sorted().first { object.mentions([$0]) }
         return MigrationError(
             .unsupported,
-            "\(what) mentions \(table.map { "table \($0), which" } ?? "a table that") is moving, and would see a part of its "
-                + "rows alone: only a Database can see to that. Let the table move to its end first, or drop the "
+            "\(what) mentions \(table.map { "table \($0), which" } ?? "a table that") is moving, and would see only a "
+                + "part of its rows: only a Database can prevent that. Let the table finish moving first, or drop the "
                 + (object.isTrigger ? "trigger" : "virtual table") + " until then",
             table: table
         )
@@ -271,7 +271,7 @@ struct SchemaWatch {
             throw Self.stale("a table has begun to move, to move on, or to move back")
         }
         if all.filter(isWatched) != knownObjects {
-            throw Self.stale("the definition of a moving table, or of what mentions one, has changed")
+            throw Self.stale("the definition of a moving table, or of an object that mentions one, has changed")
         }
         knownData = statements.connection.isInTransaction ? try number("data_version") : nil
         knownVersion = current

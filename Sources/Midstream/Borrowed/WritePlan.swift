@@ -33,9 +33,9 @@ struct WritePlan {
             // Else it writes another table of the name, and what writes this one is a trigger.
             target.schema.map({ SQLIdentifier.equal($0, "temp") }) ?? true
         else {
-            throw refuse("what writes it is not a statement of its own, or one that Midstream cannot read")
+            throw refuse("a trigger writes it, or a statement that Midstream cannot read")
         }
-        if outline.returning != nil { throw refuse("SQLite gives RETURNING no values of it") }
+        if outline.returning != nil { throw refuse("SQLite gives RETURNING no values of its rows") }
         let readsTarget = outline.tableReferences.contains { reference in
             reference.context != .target && SQLIdentifier.equal(reference.name.name, table.name)
                 && reference.name.schema.map { SQLIdentifier.equal($0, "main") } ?? false
@@ -44,7 +44,7 @@ struct WritePlan {
             // Where one row fails, SQLite undoes none of those before: it makes no statement journal for it.
             throw refuse("it is changed by UPDATE … FROM")
         }
-        if readsTarget { throw refuse("main.\(table.name) has a part of its rows alone") }
+        if readsTarget { throw refuse("main.\(table.name) has only a part of its rows") }
 
         let names = RowNames(table: table)
         let word = outline.conflict?.word
@@ -63,7 +63,7 @@ struct WritePlan {
             arguments = [0]
         case .insert:
             if Self.asksForEarlierRows(outline) {
-                throw refuse("the values of a row could tell of the rows before it")
+                throw refuse("the values of a row could depend on the rows before it")
             }
             if case .defaultValues? = outline.source {
                 sql = "INSERT\(conflict) INTO \(target_) DEFAULT VALUES"
@@ -87,10 +87,10 @@ struct WritePlan {
             let replaces = word == "replace" || word == nil && onConflict.hasReplace
             if replaces, given.contains(where: names.isUnique) {
                 // A row that comes later may be gone by then, or be another one.
-                refusal = "rows that it replaces could be among those that it means"
+                refusal = "the statement could replace rows that it has yet to change"
             } else if try Self.readsItself(outline, table, isPlainTable) {
                 // SQLite computes all rows before it changes the first.
-                refusal = "the new values of a row could tell of the rows before it"
+                refusal = "the new values of a row could depend on the rows before it"
             }
             let changes = given.enumerated().map { offset, column in
                 (column < 0 ? table.key.target[0] : table.quotedColumns[column]) + " = ?\(offset + 1)"

@@ -51,7 +51,7 @@ struct AttachedFiles {
             let path = connection.fileName(schema: schema)
             try connection.execute("DETACH \(SQLIdentifier.quoted(schema))")
             try note()
-            throw Self.refusal(schema, path, "It was not attached: open it")
+            throw Self.refusal(schema, path, "The file was not attached: open it")
         }
     }
 
@@ -70,7 +70,7 @@ struct AttachedFiles {
             let store = StateStore(connection: connection, schema: schema)
             if try store.exists() && !store.isWhole() || store.exists(WholeFileNote.table) {
                 let path = connection.fileName(schema: files[index].schema)
-                throw Self.refusal(files[index].schema, path, "Detach it, and open it")
+                throw Self.refusal(files[index].schema, path, "Detach the file, and open it")
             }
             files[index].version = current
         }
@@ -84,8 +84,8 @@ struct AttachedFiles {
     private static func refusal(_ schema: String, _ path: String?, _ remedy: String) -> MigrationError {
         MigrationError(
             .unsupported,
-            "\(path ?? "the file") (schema \(schema)) has tables that are moving, of which this connection would see "
-                + "and write only a part. \(remedy) as a Database of its own until they have moved"
+            "some tables of \(path ?? "the file") (schema \(schema)) are moving, and this connection would read and "
+                + "write only a part of their rows. \(remedy) as a Database of its own until they have moved"
         )
     }
 }

@@ -23,7 +23,7 @@ extension Overlay {
                 schemaVersion = nil
                 throw SQLiteError(
                     code: .error,
-                    message: "a table has begun to move since this connection looked: try again"
+                    message: "a table has begun to move since this connection last checked: try again"
                 )
             }
             try table.resolveConflicts(values, from: 1)
