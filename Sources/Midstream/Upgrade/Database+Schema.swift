@@ -110,8 +110,8 @@ extension DatabaseAccess {
                 throw MigrationError(
                     .misuse,
                     "the rows of table \(record.target) are moving into its new shape, with column \(name) made of "
-                        + "\(stored.map(ColumnMatching.words) ?? "column \(name)"), and now \(asked) was asked for. Ask for the same until they "
-                        + "have moved, or change them by UPDATE",
+                        + "\(stored.map(ColumnMatching.words) ?? "column \(name)"), and now \(asked) was asked for. "
+                        + "Ask for the same until the rows have moved, or change them by UPDATE",
                     table: record.target
                 )
             }
@@ -122,15 +122,16 @@ extension DatabaseAccess {
         }
         let reason =
             if case .created = mapping.reason {
-                "table \(mapping.table) is created, and has no rows. Leave that out, or correct the table's name"
+                "table \(mapping.table) is newly created, and has no rows. Remove the mapping, or correct the table's "
+                    + "name"
             } else {
-                "that column is in the file as it is declared, so that nothing would be made of it. Leave that out: what rows have is "
-                    + "changed by UPDATE"
+                "the column is already as declared, so the mapping would have no effect. Remove the mapping; use "
+                    + "UPDATE to change values"
             }
         throw MigrationError(
             .misuse,
-            "SchemaOptions.columns says what column \(mapping.column) of table \(mapping.table) is made of, and \(reason). Nothing has "
-                + "been changed",
+            "SchemaOptions.columns has a mapping for column \(mapping.column) of table \(mapping.table), but "
+                + "\(reason). Nothing has been changed",
             table: mapping.table
         )
     }
@@ -158,8 +159,8 @@ extension DatabaseAccess {
         {
             throw MigrationError(
                 .misuse,
-                "a TEMP table or view has the name of table \(name), so that statements mean that: drop it before the table "
-                    + "gets another shape",
+                "a TEMP table or view has the name of table \(name), so statements mean the TEMP one: drop it before "
+                    + "the table gets another shape",
                 table: name
             )
         }
@@ -181,7 +182,7 @@ extension DatabaseAccess {
     @discardableResult
     public func upgrade(to schema: DatabaseSchema, options: SchemaOptions = SchemaOptions()) throws -> SchemaPlan {
         guard kind == .writer, isInBlock else {
-            throw MigrationError(.misuse, "a schema is upgraded in a write block")
+            throw MigrationError(.misuse, "a schema can only be upgraded in a write block")
         }
         try beginInEarnest()
         var plan = try plan(for: schema, options: options)

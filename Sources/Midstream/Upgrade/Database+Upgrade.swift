@@ -108,8 +108,8 @@ private struct UpgradeRun {
     private static func newer(_ unknown: [String]) -> MigrationError {
         MigrationError(
             .newerSchema,
-            "a newer build has upgraded this file's schema (\(unknown.joined(separator: ", "))): open it with that, or say by "
-                + "SchemaUpgrades.onNewerSchema what is to be done with it"
+            "a newer build has upgraded this file's schema (\(unknown.joined(separator: ", "))): open the file with "
+                + "that build, or say by SchemaUpgrades.onNewerSchema what to do with the file"
         )
     }
 }

@@ -33,7 +33,7 @@ extension DatabaseAccess {
     @discardableResult
     public func rebuild(_ table: String, _ change: (inout TableRebuild) throws -> Void) throws -> RebuiltTable {
         guard kind == .writer, isInBlock else {
-            throw MigrationError(.misuse, "a table is rebuilt in a write block", table: table)
+            throw MigrationError(.misuse, "a table can only be rebuilt in a write block", table: table)
         }
         try beginInEarnest()
         let reader = SchemaReader(connection: connection, schema: "main")
@@ -90,14 +90,18 @@ extension DatabaseAccess {
                 guard statements.count == 1, isKind(statements[0].kind),
                     let owner = statements[0].onTable, SQLIdentifier.equal(owner.name, old.name)
                 else {
-                    throw refuse(.misuse, "this is no index or trigger of table \(old.name), which is rebuilt: \(text)")
+                    throw refuse(
+                        .misuse,
+                        "this statement does not create an index or trigger of table \(old.name), which is being "
+                            + "rebuilt: \(text)"
+                    )
                 }
             }
         }
         if wish.refusedRows.stored.asks {
             throw refuse(
                 .misuse,
-                "of rows that do not fit a rebuilt table nobody can be asked: stop, or set them aside"
+                "refusedRows = .ask is not available for a rebuild: use .stop or .setAside"
             )
         }
         if connection.hasBusyStatement {
@@ -107,7 +111,8 @@ extension DatabaseAccess {
         where SQLIdentifier.equal(record.target, old.name) && (record.isReturning || record.phase == .starting) {
             throw refuse(
                 .misuse,
-                "table \(old.name) returns to its source, or has not begun to move: let that end first"
+                "table \(old.name) is returning to its source, or has not begun to move yet: wait until it has "
+                    + "returned or begun"
             )
         }
         try MovingAway(connection: connection).checkChange(of: old.name)

@@ -57,8 +57,8 @@ public struct DatabaseSchema: Sendable, Hashable {
         guard !creations.isEmpty else {
             throw MigrationError(
                 .misuse,
-                "the schema declares nothing, as the output of a program that has failed: give it the CREATE statements of all that the "
-                    + "file is to have. Tables are dropped by DROP TABLE"
+                "the schema declares nothing (perhaps the program that printed it failed): give it the CREATE "
+                    + "statements of everything that the file is to have. To drop tables, use DROP TABLE"
             )
         }
         let shadows = try Self.shadowTables(creations)

@@ -187,7 +187,7 @@ struct Rebuild {
         guard let (migration, source) = try origin(of: feed, migrations) else {
             throw refuse(
                 .sourceChanged,
-                "source table \(feed.source), from which table \(old.name) has rows to come, is gone"
+                "source table \(feed.source) is gone, but rows of it still have to move into table \(old.name)"
             )
         }
         guard !feed.firesTriggers else {

@@ -93,21 +93,21 @@ extension SchemaPlan: CustomStringConvertible {
             }
             lines += change.columns.sorted { $0.key < $1.key }.map { "    \($0.key) is made of \($0.value.words)" }
             lines += change.unfilledColumns.map {
-                "    rows with NULL in \($0) do not fit, unless it is made of something else"
+                "    rows with NULL in \($0) do not fit, unless the column is made of something else"
             }
             if change.way == .rebuild { lines += rebuilt.filter { $0.name == change.name }.map { "    " + $0.words } }
         }
         if !unusedMappings.isEmpty {
             lines.append(
-                "has its default, since its mapping names a column that the table has not: "
+                "gets its default, because its mapping names a column that the table does not have: "
                     + unusedMappings.joined(separator: ", ")
             )
         }
         for name in unfilledTables {
             let quoted = SQLIdentifier.quoted(name)
             lines.append(
-                "\(name) has none of the rows of its content yet, so that searches miss them and triggers that take them out damage it: "
-                    + "fill it by INSERT INTO \(quoted)(\(quoted)) VALUES ('rebuild')"
+                "\(name) does not index the rows of its content table yet, so searches miss them, and triggers that "
+                    + "remove them damage it: fill it by INSERT INTO \(quoted)(\(quoted)) VALUES ('rebuild')"
             )
         }
         if !movedAway.isEmpty {

@@ -54,8 +54,8 @@ extension SchemaPlanner {
         guard let name = names.first else { return }
         throw MigrationError(
             .unsupported,
-            "\(name) is not declared, and names table \(old), which gets the name \(new): SQLite before version 3.26 does not "
-                + "rename it there. Declare it, or drop it",
+            "\(name) is not declared, and names table \(old), which is renamed to \(new): SQLite before version 3.26 "
+                + "does not change the name there. Declare \(name), or drop it",
             table: new
         )
     }
@@ -65,7 +65,7 @@ extension SchemaPlanner {
             guard declaredTables.contains(where: { SQLIdentifier.equal($0.name, name) }) else {
                 throw MigrationError(
                     .misuse,
-                    "columns of table \(name) are given names or values, and the schema does not declare it",
+                    "columns of table \(name) are to be renamed or mapped, but the schema does not declare that table",
                     table: name
                 )
             }
@@ -134,8 +134,8 @@ extension SchemaPlanner {
             guard let before = present.table(table.name), before.shape != table.shape else { continue }
             throw MigrationError(
                 .unsupported,
-                "table \(table.name), which is not declared, names columns of table \(renamed.joined(separator: " or ")) that get other "
-                    + "names: declare it",
+                "table \(table.name), which is not declared, names columns of table "
+                    + "\(renamed.joined(separator: " or ")) that are renamed: declare table \(table.name)",
                 table: table.name
             )
         }

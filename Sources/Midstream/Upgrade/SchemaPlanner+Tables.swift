@@ -116,8 +116,8 @@ extension SchemaPlanner {
             guard let new = declared.shape.column(name) else {
                 throw MigrationError(
                     .misuse,
-                    "SchemaOptions.columns says what column \(name) of table \(old.name) is made of, and the schema "
-                        + "does not declare it: correct the name, or leave it out",
+                    "SchemaOptions.columns has a mapping for column \(name) of table \(old.name), but the schema does "
+                        + "not declare that column: correct the name, or remove the mapping",
                     table: old.name
                 )
             }
@@ -136,8 +136,8 @@ extension SchemaPlanner {
             if options.refusesUnusedColumns {
                 throw MigrationError(
                     .misuse,
-                    "table \(old.name) has no column \(unknown), of which SchemaOptions.columns makes column \(name): correct the "
-                        + "expression. Nothing has been changed",
+                    "SchemaOptions.columns makes column \(name) of table \(old.name) of column \(unknown), which the "
+                        + "table does not have: correct the expression. Nothing has been changed",
                     table: old.name
                 )
             }
@@ -171,9 +171,9 @@ extension SchemaPlanner {
         guard options.allowsDrops, !dropped.isEmpty else { return }
         throw MigrationError(
             .misuse,
-            "SchemaOptions.columns makes column \(name) of table \(old.name) of a column that the table has not, and what may be "
-                + "meant would be dropped: \(dropped.joined(separator: ", ")). Correct the name, or drop columns in an upgrade of "
-                + "their own",
+            "SchemaOptions.columns makes column \(name) of table \(old.name) of a column that the table does not have, "
+                + "and the column that is perhaps meant would be dropped: \(dropped.joined(separator: ", ")). Correct "
+                + "the name, or drop columns in a separate upgrade",
             table: old.name
         )
     }
@@ -227,7 +227,8 @@ extension SchemaPlanner {
             if isKey, hasKey {
                 throw MigrationError(
                     .misuse,
-                    "column \(names) is not declared, and its PRIMARY KEY is not the declared one: declare it, or allow drops",
+                    "column \(names) is not declared, and its PRIMARY KEY is not the declared one: declare the column, "
+                        + "or allow drops",
                     table: old.name
                 )
             }
@@ -236,8 +237,8 @@ extension SchemaPlanner {
             if schema.isNotNull, schema.defaultValue == nil, schema.generation == nil {
                 throw MigrationError(
                     .misuse,
-                    "column \(names) is not declared, NOT NULL and without default, so that no INSERT by the declared schema "
-                        + "would succeed: declare it, or allow drops",
+                    "column \(names) is not declared, NOT NULL and without default, so no INSERT by the declared "
+                        + "schema would succeed: declare the column, or allow drops",
                     table: old.name
                 )
             }
@@ -358,8 +359,8 @@ extension SchemaPlanner {
             if try hasAtMost(0, old) { continue }
             let remedy =
                 unusedMappings.first { $0.isOf(column.name, of: old.name) }?.unknownColumn.map {
-                    ", and SchemaOptions.columns makes it of \($0), which the table has not: correct the name"
-                } ?? ": say by SchemaOptions.columns what the rows have there"
+                    ", and SchemaOptions.columns makes it of \($0), which the table does not have: correct the name"
+                } ?? ": say by SchemaOptions.columns what value the rows get"
             throw MigrationError(
                 .unequalTables,
                 "column \(column.name) of table \(goal.name) is new, NOT NULL and without default\(remedy)",

@@ -14,8 +14,8 @@ extension SchemaPlanner {
             if there.isSame(as: table) { continue }
             throw MigrationError(
                 .unsupported,
-                "virtual table \(table.name) is declared in other words than the file has it: drop it by a statement of your own, "
-                    + "so that it is created anew, and fill it after that; the file has \(there.sql)",
+                "the declaration of virtual table \(table.name) differs from the one in the file: drop the table by a "
+                    + "statement of your own, so that it is created anew, and then fill it. The file has \(there.sql)",
                 table: table.name
             )
         }
@@ -50,8 +50,9 @@ extension SchemaPlanner {
     static func lost(_ content: ExternalContent, _ what: String) -> MigrationError {
         MigrationError(
             .unsupported,
-            "virtual table \(content.reader) reads \(what), and would not find it any more: drop it by a statement of your own "
-                + "first, declare it as it is to be, so that it is created anew, and fill it after that",
+            "virtual table \(content.reader) reads \(what), which it would no longer find: first drop the virtual "
+                + "table by a statement of your own, declare it as it is to be, so that it is created anew, and then "
+                + "fill it",
             table: content.reader
         )
     }

@@ -272,8 +272,8 @@ struct SchemaPlanner {
         let words = (error as? SQLiteError)?.message ?? "\(error)"
         return MigrationError(
             .misuse,
-            "\(object.type.rawValue) \(object.name) is not declared, and does not fit the declared schema (\(words)): declare "
-                + "it, or drop it",
+            "\(object.type.rawValue) \(object.name) is not declared, and does not fit the declared schema (\(words)): "
+                + "declare the \(object.type.rawValue), or drop it",
             table: object.type == .view ? nil : object.owner
         )
     }

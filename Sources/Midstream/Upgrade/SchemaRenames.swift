@@ -29,8 +29,8 @@ struct SchemaRenames {
                 })
             else {
                 throw refuse(
-                    "\(kind)s \(left.map(\.key).joined(separator: ", ")) would change their names in a circle, and whether they "
-                        + "have done so cannot be told: use names that are new"
+                    "\(kind)s \(left.map(\.key).joined(separator: ", ")) swap names in a circle. Midstream cannot tell "
+                        + "whether that has been done already: use new names"
                 )
             }
             let (old, new) = left.remove(at: index)
@@ -42,7 +42,8 @@ struct SchemaRenames {
                 // The renaming was made before, and the old name is used again.
                 if named(old, declared) != nil { continue }
                 throw refuse(
-                    "\(kind) \(old) cannot be called \(new), since there is one of that name: drop or rename it first"
+                    "\(kind) \(old) cannot be called \(new), since there already is a \(kind) of that name: drop or "
+                        + "rename that one first"
                 )
             }
             names.removeAll { SQLIdentifier.equal($0, there) }
@@ -61,7 +62,8 @@ struct SchemaRenames {
         if named(new, names) != nil || others.isEmpty { return }
         if wanted.contains(where: { SQLIdentifier.equal($0.value, new) && named($0.key, names) != nil }) { return }
         throw refuse(
-            "there is no \(kind) \(old) that could be called \(new), and none of the new name; not declared are "
+            "there is no \(kind) \(old) to rename to \(new), and no \(kind) \(new) either; these \(kind)s are not "
+                + "declared: "
                 + others.joined(separator: ", ")
         )
     }

@@ -71,14 +71,14 @@ public struct SchemaUpgrades: Sendable {
         var last: Int64?
         for step in steps {
             guard names.insert(step.name).inserted else {
-                throw MigrationError(.misuse, "two steps have the name \(step.name): give each one of its own")
+                throw MigrationError(.misuse, "two steps have the name \(step.name): give each step its own name")
             }
             if let version = step.version {
                 guard version > last ?? 0, version <= Int64(Int32.max) else {
                     throw MigrationError(
                         .misuse,
-                        "step \(step.name) must have a version above \(last ?? 0), and not above \(Int32.max): SQLite keeps it in 32 "
-                            + "bits"
+                        "step \(step.name) must have a version above \(last ?? 0), and not above \(Int32.max): SQLite "
+                            + "stores it in 32 bits"
                     )
                 }
                 last = version

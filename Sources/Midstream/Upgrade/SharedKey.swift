@@ -40,8 +40,8 @@ struct SharedKey {
 
     /// The error's message about a new index.
     func message(of table: String, by index: String, _ terms: IndexTerms) -> String {
-        "several rows of table \(table)\(rows.map { ", as those with \($0)," } ?? "") would have the same "
-            + "(\(terms.terms.joined(separator: ", "))), which is unique by index \(index): change or delete all but one"
+        "several rows of table \(table)\(rows.map { ", such as those with \($0)," } ?? "") would have equal values of "
+            + "(\(terms.terms.joined(separator: ", "))), but index \(index) is unique: change or delete all but one"
     }
 }
 

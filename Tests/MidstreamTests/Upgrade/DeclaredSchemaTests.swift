@@ -352,8 +352,8 @@ import Testing
         let unique = old.replacing("a TEXT", with: "a TEXT UNIQUE")
         #expect(
             try words(unique)
-                == "are copied in the transaction, since source table t has no index on (a), which is unique in the target: each "
-                + "insert would search all of it. Create one in the source first"
+                == "are copied in the transaction, since source table t has no index on (a), but the target has a unique index "
+                + "there: each insert would search the whole source table. Create one in the source first"
         )
         #expect(try words(unique) { $0.rowsChangedAtOnce = 40 } == "are copied in the transaction")
         // Whether each row has a key of the new kind, the rehearsal has looked.
@@ -375,7 +375,7 @@ import Testing
         options.renamedColumns = ["t": ["old": "new"]]
         func plan() throws -> SchemaPlan { try pair.database.plan(for: schema, options: options) }
         #expect(try plan().changes.flatMap(\.unfilledColumns) == ["A", "new"])
-        let words = "\n    rows with NULL in A do not fit, unless it is made of something else\n"
+        let words = "\n    rows with NULL in A do not fit, unless the column is made of something else\n"
         #expect(try plan().description.contains(words))
         options.columns = ["t": ["a": .expression("coalesce(a, '')"), "new": .expression("coalesce(old, '')")]]
         #expect(try plan().changes.flatMap(\.unfilledColumns).isEmpty)

@@ -97,7 +97,7 @@ import Testing
         }
         #expect(error?.code == .keyCollision && error?.key == 7)
         #expect(
-            error?.message.contains("source table t, as those with rowid 7 and rowid 9,") == true,
+            error?.message.contains("source table t, such as those with rowid 7 and rowid 9,") == true,
             "\(error?.message ?? "")"
         )
     }
@@ -164,9 +164,9 @@ import Testing
         )
         let error = #expect(throws: MigrationError.self) { try database.upgrade(to: schema) }
         #expect(error?.code == .keyCollision && error?.table == "t")
-        let words = "several rows of table t, as those with rowid 7 and rowid 8, would have the same (n"
+        let words = "several rows of table t, such as those with rowid 7 and rowid 8, would have equal values of (n"
         #expect(
-            error?.message.contains(words) == true && error?.message.contains("index i:") == true,
+            error?.message.contains(words) == true && error?.message.contains("index i is unique:") == true,
             "\(error?.message ?? "")"
         )
         try database.execute("DELETE FROM t WHERE id = 8")

@@ -111,7 +111,7 @@ import Testing
             options: options
         )
         #expect(try value(database, "SELECT name FROM t") == "none")
-        #expect(plan.unusedMappings == ["t.name"] && plan.description.contains("not: t.name"))
+        #expect(plan.unusedMappings == ["t.name"] && plan.description.contains("does not have: t.name"))
     }
 
     @Test(arguments: ["first", "\"first\"", "[first]"])

@@ -130,8 +130,8 @@ import Testing
         let both = "CREATE TABLE a(x, y); CREATE TABLE b(x)"
         expectRefusal(pair, both, options(tables: ["a": "b", "b": "a"]), "in a circle")
         expectRefusal(pair, both, options(columns: ["a": ["x": "y", "y": "x"]]), "in a circle")
-        expectRefusal(pair, "CREATE TABLE b(x)", options(tables: ["a": "b"]), "there is one of that name")
-        expectRefusal(pair, "CREATE TABLE a(y)", options(columns: ["a": ["x": "y"]]), "there is one of that name")
+        expectRefusal(pair, "CREATE TABLE b(x)", options(tables: ["a": "b"]), "is a table of that name")
+        expectRefusal(pair, "CREATE TABLE a(y)", options(columns: ["a": ["x": "y"]]), "is a column of that name")
         expectRefusal(pair, "CREATE TABLE c(x)", options(tables: ["aa": "c"]), "there is no table aa")
         expectRefusal(pair, "CREATE TABLE a(z, y)", options(columns: ["a": ["xx": "z"]]), "there is no column xx")
         expectRefusal(pair, "CREATE TABLE c(x)", options(tables: ["a": "cc"]), "does not declare")
