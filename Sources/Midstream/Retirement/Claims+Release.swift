@@ -24,7 +24,7 @@ extension Claims {
             throw MigrationError(
                 .foreignState,
                 "the source does not know of the migration of table \(record.target): the source was replaced by "
-                    + "another file, or restored from a backup. It is left as it is: restore source and target "
+                    + "another file, or restored from a backup. The source is unchanged: restore source and target "
                     + "together",
                 table: record.target
             )
@@ -87,10 +87,12 @@ extension Claims {
         }
         if let other = try sharing.first(where: { try $0.id != record.id && hasLost($0) }) {
             return
-                "the rows that have moved to table \(other.targetTable) are not there any more: drop it yourself if they are not needed"
+                "the rows that have moved to table \(other.targetTable) are no longer there: drop this table yourself "
+                + "if they are not needed"
         }
         if try claimFences(of: record.source).isEmpty {
-            return "its fence is gone, so that rows may have come since: drop it yourself if it is not needed"
+            return "its fence is gone, so other programs may have added rows: drop the table yourself if it is not "
+                + "needed"
         }
         let name = migration.name(of: record.source)
         if isLate || sharing.contains(where: { $0.condition != nil }) {

@@ -145,7 +145,7 @@ struct Remainder {
     }
 
     private static func missing(_ kind: UnmovedObject.Kind, _ isTied: Bool) -> String {
-        "the target has no \(kind.rawValue) of that name" + (isTied ? "" : " that is equal")
+        "the target has no \(kind.rawValue) of that name" + (isTied ? "" : " with the same definition")
     }
 
     /// Whether Midstream has made an object, and nobody needs the object any more.
@@ -241,9 +241,9 @@ struct Remainder {
             try file.connection.fetchValue("SELECT count(*) FROM \(file.quoted).\(SQLIdentifier.quoted(name))") ?? 0
         }
         guard let rows = try? count(source, object.name), let arrived = try? count(target, same.name) else {
-            return "it cannot be read, and so not be compared with the target's"
+            return "it cannot be read, so it cannot be compared with the target's table"
         }
-        return arrived >= rows ? nil : "it has \(rows) rows, and that of the target \(arrived)"
+        return arrived >= rows ? nil : "it has \(rows) rows, but the target's table has \(arrived)"
     }
 
     /// The claims on a source that could not be written. The target has them instead of the source. They hold for the
@@ -284,8 +284,8 @@ struct Remainder {
         let left = try triggers(of: record).map { "trigger \($0.name)" }
         if left.isEmpty { return nil }
         return
-            "\(left.joined(separator: ", ")) would be dropped with it, and the target has none of the name: create it there, or "
-            + "give it up"
+            "\(left.joined(separator: ", ")) would be dropped with the table, and the target has no trigger of that "
+            + "name: create it there, or give it up"
     }
 }
 

@@ -53,7 +53,7 @@ extension Retirement {
         guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
         else { return nil }
         guard let target = try reader.table(record.target) else {
-            return "table \(record.target), which its rows have moved to, is not there any more"
+            return "table \(record.target), into which its rows have moved, no longer exists"
         }
         let columns = ColumnMatching(
             connection: connection,
@@ -74,8 +74,8 @@ extension Retirement {
             // Nor does anything tell if an expression fails, or a page is damaged.
         }
         return
-            "most of its rows are not in table \(record.target), which they have moved to, or not as they were: drop it yourself if "
-            + "they are not needed here"
+            "most of its rows have moved into table \(record.target), but are no longer there, or have changed there: "
+            + "drop the table here yourself if its rows are not needed"
     }
 
     private func hasArrived(_ sql: MoveSQL) throws -> Bool {

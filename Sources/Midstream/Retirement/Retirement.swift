@@ -62,7 +62,7 @@ struct Retirement {
             isMissing = stepper.path(of: migration).map(FilePath.isGone) != false
         }
         if isMissing {
-            let reason = "its file is not there. When it is back, the next addMigration of it retires it"
+            let reason = "its file is missing. Once it is back, the next addMigration of this source retires the table"
             for record in ready { kept[record.id] = reason }
         } else {
             for record in ready where record.retirement == .keep { kept[record.id] = nil }
@@ -319,7 +319,7 @@ struct Retirement {
         if let table = record.unreadableRowsTable { return "rows of it cannot be read: see table \(table)" }
         if record.retirement == .keep { return Claims.wasToBeKept }
         guard try SchemaReader(connection: connection, schema: "main").table(record.source) != nil else {
-            return "there is no table of that name any more"
+            return "the table no longer exists"
         }
         let claims = Claims(connection: connection, migration: migration)
         try claims.checkFence(record)
@@ -388,7 +388,7 @@ struct Retirement {
 
     func tellOfKeptFile() {
         guard let path = stepper.path(of: migration) else { return }
-        let reason = "somebody has it open. The next addMigration of it deletes it"
+        let reason = "another connection has it open. The next addMigration of this source deletes the file"
         stepper.onEvent?(.sourceFileKept(path: path, reason: reason))
     }
 
@@ -406,7 +406,7 @@ struct Retirement {
                 if left.isEmpty {
                     isLeft = try deleteSource(path)
                 } else {
-                    let reason = "it has what the target has not: " + Remainder.words(left)
+                    let reason = "the target lacks some of its content: " + Remainder.words(left)
                     stepper.onEvent?(.sourceFileKept(path: path, reason: reason))
                 }
             } catch {

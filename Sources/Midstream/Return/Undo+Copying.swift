@@ -35,8 +35,8 @@ extension Undo {
             throw SQLiteError(
                 code: .corrupt,
                 message:
-                    "table \(record.target) is not empty, and no row of it is found: an index of it is damaged. See "
-                    + "PRAGMA integrity_check, and REINDEX"
+                    "table \(record.target) is not empty, but none of its rows can be found: one of its indexes is "
+                    + "damaged. Run PRAGMA integrity_check, and REINDEX"
             )
         }
         let outcome = try transaction(record, &progress) { now, _ in

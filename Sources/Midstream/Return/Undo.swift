@@ -94,11 +94,11 @@ struct Undo {
         if try UnfencedClaims(connection: connection).has(record.id) {
             throw UndoSQL.cannot(
                 record,
-                "the file of its source could not be written when that began, and has all rows as they were then"
+                "its source file could not be written when the move began, and still has all rows as they were then"
             )
         }
         if record.isRebuild {
-            throw UndoSQL.cannot(record, "the table has been rebuilt, and what it was before is its source")
+            throw UndoSQL.cannot(record, "the table was rebuilt, and a rebuild cannot be undone")
         }
         let others = all.filter { other in
             // The table of its source may have moved before, and may be another table since then.
@@ -125,10 +125,10 @@ struct Undo {
             }
             // Another process may have brought this table back and begun one of these moves instead: then the error
             // does not count.
-            if !former.isEmpty { throw UndoSQL.cannot(record, "other rows of that have moved before") }
+            if !former.isEmpty { throw UndoSQL.cannot(record, "other rows of its source table have moved into this table before") }
             _ = try unlessIrreversible(record) {
                 if record.firesTriggers {
-                    throw UndoSQL.cannot(record, "rows that have come have fired its triggers, which is not taken back")
+                    throw UndoSQL.cannot(record, "rows that moved fired its triggers, which cannot be undone")
                 }
                 try checkWrites(record, stepper.undoSQL(record, migration))
             }
@@ -427,8 +427,7 @@ struct Undo {
     func refused(_ record: TableRecord, _ refusal: Progress.Refusal) -> MigrationError {
         let why =
             refusal.cause == nil
-            ? "It does not meet the condition by which the table's rows were taken from there, or meets that of another "
-                + "table. " : ""
+            ? "The row does not meet the condition of its own migration, or meets that of another migration. " : ""
         return MigrationError(
             .rowRefused,
             "source table \(record.source) refuses the row \(refusal.key.words) of target table \(record.target). \(why)"
@@ -443,9 +442,9 @@ struct Undo {
     func differs(_ record: TableRecord, _ key: RowKey) -> MigrationError {
         MigrationError(
             .notVerified,
-            "source table \(record.source) does not keep the row \(key.words) of target table \(record.target). It stays in "
-                + "the target. Its values change when they are converted to the types of the source's columns; otherwise check "
-                + "both files with PRAGMA integrity_check",
+            "source table \(record.source) does not keep the row \(key.words) of target table \(record.target). The "
+                + "row stays in the target. Either its values change when they are converted to the types of the "
+                + "source's columns, or a file is damaged: check both files with PRAGMA integrity_check",
             table: record.target,
             row: key
         )

@@ -30,8 +30,8 @@ extension Stepper {
         else {
             throw MigrationError(
                 .missingTable,
-                "table \(record.target), whose rows return, or its source table "
-                    + "\(record.source) was dropped: restore the files from a backup",
+                "table \(record.target) or its source table \(record.source) was dropped while rows were returning: "
+                    + "restore the files from a backup",
                 table: record.target
             )
         }

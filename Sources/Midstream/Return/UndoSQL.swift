@@ -64,7 +64,7 @@ struct UndoSQL: Sendable {
                 // What the target has in this column would be lost.
                 throw cannot(record, "the source has no column for column \(column.name)")
             case .expression:
-                throw cannot(record, "column \(column.name) is mapped by an expression, which cannot be turned round")
+                throw cannot(record, "column \(column.name) is mapped by an expression, which cannot be reversed")
             }
             if let origin = source.columnIndex(name) {
                 guard source.columns[origin].generation == nil else {
@@ -75,7 +75,7 @@ struct UndoSQL: Sendable {
                 else {
                     throw cannot(
                         record,
-                        "column \(column.name) has another type than the source's column, so that values were converted"
+                        "column \(column.name) has another type than the source's column, so its values were converted"
                     )
                 }
                 if let other = origins.updateValue(index, forKey: origin) {
@@ -97,7 +97,7 @@ struct UndoSQL: Sendable {
             .unsupported,
             "table \(record.target) cannot be moved back to "
                 + (record.isRebuild ? "what it was before its upgrade" : "table \(record.source)")
-                + ": \(why). Let it move to its end",
+                + ": \(why). Let it finish moving",
             table: record.target
         )
     }
@@ -109,9 +109,9 @@ struct UndoSQL: Sendable {
         }
         return MigrationError(
             .sourceChanged,
-            "rows of table \(record.target) are on their way back to table \(record.source), which has a column \(column) by now "
-                + "that the target has not: a program without Midstream has added it there, or dropped it here. Change it back: "
-                + "nothing is lost, and the rows go on",
+            "rows of table \(record.target) are returning to table \(record.source), which now has a column \(column) "
+                + "that the target does not have: a program without Midstream has added it there, or dropped it here. "
+                + "Undo that change: nothing is lost, and the rows go on returning",
             table: record.target
         )
     }

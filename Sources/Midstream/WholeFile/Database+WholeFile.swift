@@ -39,7 +39,7 @@ extension Database {
         configuration: DatabaseConfiguration = DatabaseConfiguration()
     ) throws {
         guard case .file(let sourcePath) = source.location else {
-            throw MigrationError(.misuse, "a whole file moves into another one: the source is a file")
+            throw MigrationError(.misuse, "a whole file moves into another file: the source must be a file")
         }
         // Where it cannot be done, nothing else depends on it.
         _ = try? WholeFile.finishWiping(sourcePath)

@@ -26,7 +26,7 @@ extension WholeFile {
             throw SQLiteError(code: .ioError, message: "\(path) cannot be overwritten")
         }
         guard FilePath.remove(path) || FilePath.isGone(path) else {
-            throw SQLiteError(code: .ioError, message: "\(path) has been overwritten, and cannot be deleted")
+            throw SQLiteError(code: .ioError, message: "\(path) has been overwritten, but cannot be deleted")
         }
     }
 
@@ -61,8 +61,8 @@ extension WholeFile {
         guard left.isEmpty else {
             throw MigrationError(
                 .misuse,
-                "\(path) stays as it is, since it has what \(target.path) has not: \(Remainder.words(left)). Create that there, or "
-                    + "name it in givingUp"
+                "\(path) stays as it is, because \(target.path) lacks some of its content: \(Remainder.words(left)). "
+                    + "Create that there, or name it in givingUp"
             )
         }
         let file = FilePath.resolved(path)
@@ -132,8 +132,9 @@ extension WholeFile {
         if left.isEmpty { return true }
         throw MigrationError(
             .misuse,
-            "\(path) has tables already, and lacks some of what \(source) has: all of a file moves into a new one, or an empty one. It "
-                + "lacks \(Remainder.words(left))" + (isTied ? ". Create that there, or name it in givingUp" : "")
+            "a whole file moves into a new or an empty file, but \(path) already has tables, and lacks some of the "
+                + "content of \(source): "
+                + "\(Remainder.words(left))" + (isTied ? ". Create that there, or name it in givingUp" : "")
         )
     }
 }

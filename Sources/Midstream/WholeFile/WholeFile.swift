@@ -32,8 +32,8 @@ enum WholeFile {
             throw MigrationError(
                 .sourceUnavailable,
                 FilePath.isGone(sourcePath)
-                    ? "there is neither \(path) nor a file \(sourcePath) to make it of: check the paths"
-                    : "\(sourcePath), which \(path) is to be made of, cannot be looked at: check the permissions of its folders"
+                    ? "there is neither a file \(path) nor a file \(sourcePath) to make it from: check the paths"
+                    : "\(sourcePath), the source of \(path), cannot be accessed: check the permissions of its folders"
             )
         }
         let source = try open(sourcePath, sourceKey)
@@ -269,16 +269,16 @@ enum WholeFile {
     static func missing(_ source: String, _ path: String) -> MigrationError {
         MigrationError(
             .sourceUnavailable,
-            "there is no file \(source), of which \(path) was made, and no row has moved yet: restore it, or delete \(path) to "
-                + "have it made of another one"
+            "there is no file \(source), from which \(path) was made, and no row has moved yet: restore \(source), or "
+                + "delete \(path) to have it made from another file"
         )
     }
 
     static func changed(_ source: String, _ path: String, cause: SQLiteError? = nil) -> MigrationError {
         MigrationError(
             .sourceChanged,
-            "the schema of \(source), or its user_version, was changed while \(path) was made of it: close that wherever else it is "
-                + "open, and try again",
+            "the schema of \(source), or its user_version, was changed while \(path) was made from it: close \(source) "
+                + "wherever else it is open, and try again",
             cause: cause
         )
     }

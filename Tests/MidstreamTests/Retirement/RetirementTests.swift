@@ -299,7 +299,7 @@ import Testing
         let kept = Collected()
         database.onMigrated { if case .sourceKept(_, _, let reason) = $0 { kept.add(reason) } }
         try finishMigration(database)
-        #expect(kept.all.count == 1 && kept.all[0].hasPrefix("its file is not there"))
+        #expect(kept.all.count == 1 && kept.all[0].hasPrefix("its file is missing"))
         database.close()
         Files.copyDatabase(fixture.source + "-away", to: fixture.source)
         database = try Database(path: fixture.target)
@@ -333,7 +333,7 @@ import Testing
         let kept = Collected()
         database.onMigrated { if case .sourceKept(_, _, let reason) = $0 { kept.add(reason) } }
         try finishMigration(database)
-        #expect(kept.all.count == 1 && kept.all[0].hasPrefix("its file is not there"))
+        #expect(kept.all.count == 1 && kept.all[0].hasPrefix("its file is missing"))
         Files.copyDatabase(fixture.source + "-away", to: fixture.source)
         for _ in 0..<2 { try MovingFixture.addMigration(database, fixture.source) }
         #expect(database.isMigrated)
@@ -362,7 +362,7 @@ import Testing
         }
         #expect(outcomes.contains(.waitingForReaders))
         #expect(kept.all.count == 1)
-        #expect(kept.all[0].hasPrefix("somebody has it open"))
+        #expect(kept.all[0].hasPrefix("another connection has it open"))
         try add()
         #expect(kept.all.count == 2)
         try old.execute("CREATE TABLE settings(x)")
