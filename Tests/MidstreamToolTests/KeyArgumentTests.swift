@@ -103,7 +103,7 @@ import Testing
             #expect(result.status == 1)
             #expect(result.output.isEmpty)
             #expect(result.error.contains("this build is made for SQL"))
-            #expect(result.error.contains("see to it that one SQLite is linked, and no other"))
+            #expect(result.error.contains("link only one SQLite"))
         #endif
     }
 }

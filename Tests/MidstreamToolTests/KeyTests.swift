@@ -111,7 +111,7 @@ import Testing
             (["--target-key-file", empty], "the file of --target-key-file is empty"),
             (
                 ["--target-key-env", "Needle"],
-                "there is no environment variable of the name that --target-key-env gives"
+                "the environment variable that --target-key-env names does not exist"
             ),
             (["--target-key-env", "MIDSTREAM_EMPTY"], "the environment variable of --target-key-env is empty"),
             (
@@ -399,7 +399,7 @@ import Testing
             #expect(terminal.waitFor("The same key again: "))
             terminal.type(Self.sourceText + "\n")
             #expect(terminal.end() == 1)
-            #expect(terminal.shown.contains("these were two keys: nothing has been done"))
+            #expect(terminal.shown.contains("the two keys differ: nothing has been done"))
             #expect(folder.names == ["old.db"])
         }
 

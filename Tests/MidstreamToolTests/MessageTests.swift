@@ -97,6 +97,7 @@ import Testing
     private static let notOfTheCommand = [
         "MigrationOverlay.", "closure of refusedRows = .ask", "have DatabaseConfiguration.sourcePath give",
         "say .sameDatabase", "SchemaUpgrades.onNewerSchema", "CaseIterable",
+        "refusedRows = .ask is not available", "makeStep has not been set",
     ]
 
     @Test func eachTermOfTheAPIInAMessageHasAWordOfTheCommand() throws {

@@ -50,7 +50,7 @@ import Testing
         #expect(bar(24) == "50.0 %  1.60 s left")
         #expect(bar(10) == "50.0 %  1")
         #expect(bar(0) == "" && ProgressText.bar(["counting rows"], nil, 80) == "counting rows")
-        let waiting = ["100.0 %", "waiting for connections that still read from before"]
+        let waiting = ["100.0 %", "waiting for connections that still read an earlier state"]
         #expect(ProgressText.bar(waiting, 1, 80).hasSuffix(waiting.joined(separator: "  ")))
     }
 

@@ -135,12 +135,12 @@ import Testing
 
     /// None is left out without a word: in the end the column would be empty, and the right command would find nothing to do.
     @Test(arguments: [
-        ("t.c=a || lsat", "table t has no column lsat, of which --map makes column c"),
-        ("t.c=\"nosuch\"", "table t has no column nosuch, of which --map makes column c"),
-        ("t.d=b", "table t has no column b, of which --map makes column d"),
-        ("t.a=a + 1", "column a of table t is made of, and that column is in the file as it is declared"),
-        ("u.x=1", "--map says what column x of table u is made of, and table u is created"),
-        ("t.e=1", "the schema does not declare it"),
+        ("t.c=a || lsat", "--map makes column c of table t of column lsat, which the table does not have"),
+        ("t.c=\"nosuch\"", "--map makes column c of table t of column nosuch, which the table does not have"),
+        ("t.d=b", "--map makes column d of table t of column b, which the table does not have"),
+        ("t.a=a + 1", "--map has a mapping for column a of table t, but the column is already as declared"),
+        ("u.x=1", "--map has a mapping for column x of table u, but table u is newly created"),
+        ("t.e=1", "the schema does not declare that column"),
     ])
     func aMappingIsAppliedOrRefused(_ mapping: String, _ message: String) throws {
         let path = try folder.database("app.db", "CREATE TABLE t(a); INSERT INTO t VALUES (1);")

@@ -125,7 +125,7 @@ struct Undo {
             }
             // Another process may have brought this table back and begun one of these moves instead: then the error
             // does not count.
-            if !former.isEmpty { throw UndoSQL.cannot(record, "other rows of its source table have moved into this table before") }
+            if !former.isEmpty { throw UndoSQL.cannot(record, "other rows of that table have moved before") }
             _ = try unlessIrreversible(record) {
                 if record.firesTriggers {
                     throw UndoSQL.cannot(record, "rows that moved fired its triggers, which cannot be undone")

@@ -57,8 +57,9 @@ struct WholeFileMove {
             guard unmoved.isEmpty else {
                 _ = run.show(summary)
                 throw CommandFailure(
-                    "\(source) stays, since it has what \(target) has not: \(unmoved.map(\.description).joined(separator: ", ")). Create "
-                        + "that in \(target), or name what may be lost by --give-up NAME"
+                    "\(source) stays, because \(target) lacks some of its content: "
+                        + "\(unmoved.map(\.description).joined(separator: ", ")). Create that in \(target), or name "
+                        + "what may be lost by --give-up NAME"
                 )
             }
         }

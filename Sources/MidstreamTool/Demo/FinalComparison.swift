@@ -28,7 +28,7 @@ struct FinalComparison {
         while true {
             let (hasLeft, hasRight) = (try a.step(), try b.step())
             guard hasLeft, hasRight else {
-                if hasLeft != hasRight { differences.append("\(name) has not as many rows") }
+                if hasLeft != hasRight { differences.append("\(name) has a different number of rows") }
                 return
             }
             rows += 1

@@ -46,7 +46,7 @@ struct KeyReader {
     private func readEnvironment(_ name: String, _ buffer: UnsafeMutableRawBufferPointer) throws -> Int {
         let option = "--\(file)-key-env"
         guard let count = SystemCalls.takeEnvironment(name, into: buffer) else {
-            throw CommandFailure("there is no environment variable of the name that \(option) gives")
+            throw CommandFailure("the environment variable that \(option) names does not exist")
         }
         guard count < buffer.count else { throw tooLong(option) }
         guard count > 0 else { throw CommandFailure("the environment variable of \(option) is empty") }
@@ -74,13 +74,13 @@ struct KeyReader {
         if isNew {
             let again = try ask("The same key again: ", second)
             guard again == count, first[..<count].elementsEqual(second[..<count]) else {
-                throw CommandFailure("these were two keys: nothing has been done")
+                throw CommandFailure("the two keys differ: nothing has been done")
             }
         }
         return count
     }
 
     private func tooLong(_ option: String) -> CommandFailure {
-        CommandFailure("what \(option) gives is too long for a key: it has \(Self.capacity) bytes or more")
+        CommandFailure("the value that \(option) gives is too long for a key: it has \(Self.capacity) bytes or more")
     }
 }

@@ -39,7 +39,7 @@ enum ProgressText {
     private static func parts(_ tally: MoveTally, _ rate: Double) -> [String] {
         guard let fraction = tally.fraction, let total = tally.totalRows else { return ["counting rows"] }
         if total == tally.settledRows, tally.outcome == .waitingForReaders {
-            return [NumberText.percent(fraction), "waiting for connections that still read from before"]
+            return [NumberText.percent(fraction), "waiting for connections that still read an earlier state"]
         }
         var parts = [
             NumberText.percent(fraction),

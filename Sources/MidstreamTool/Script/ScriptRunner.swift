@@ -173,7 +173,8 @@ final class ScriptRunner {
             guard idleSteps <= Self.mostIdleSteps else {
                 throw CommandFailure(
                     progress.outcome == .waitingForReaders
-                        ? "all rows have moved, but another connection still reads from before: end its transaction"
+                        ? "all rows have moved, but another connection still reads an earlier state: end its "
+                            + "transaction"
                         : "another connection keeps writing the target: end its transaction"
                 )
             }

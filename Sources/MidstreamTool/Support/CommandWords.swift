@@ -10,20 +10,24 @@ enum CommandWords {
             "by --source-key-file, --source-key-env or --source-key-ask"
         ),
         (", or say by DatabaseConfiguration.sourcePath where it is", ""),
-        (", by DatabaseConfiguration.sourcePath if that is another folder", ""),
-        ("are given up by cancelMigration", "are given up by midstream cancel"),
+        (", giving the file's path by DatabaseConfiguration.sourcePath if it is in another folder", ""),
+        ("call cancelMigration", "run midstream cancel"),
+        ("Call addMigration again", "Run midstream migrate again"),
+        ("or cancelMigration to give", "or midstream cancel to give"),
         (" If its migration has ended, leave addMigration out", " If its migration has ended, leave --source out"),
-        ("addMigration is to be left out", "the command is to be left out"),
         ("leave addMigration out", "leave the command out"),
-        ("the next addMigration of it", "the next midstream migrate of it"),
-        ("The next addMigration of it", "The next midstream migrate of it"),
+        ("the next addMigration of this source", "the next midstream migrate of this source"),
+        ("The next addMigration of this source", "The next midstream migrate of this source"),
         ("Database(path:movingAllOf:)", "midstream encrypt or decrypt"),
         ("SchemaOptions.columns", "--map"),
         ("TableMigration.columns", "--map"),
-        ("by unmatchedColumns that these are to be ignored", "by --ignore-unmatched that these are to be ignored"),
+        (
+            "by unmatchedColumns that these columns are to be ignored",
+            "by --ignore-unmatched that these columns are to be ignored"
+        ),
         (
             "the filter has set sourceTable for no table. It was asked about ",
-            "no table is there that --table names. There are "
+            "--table names no table that exists. There are "
         ),
         (
             ": check the names that it compares, or add the migration with allowsNoTables: true where its tables are created later.",
@@ -41,10 +45,9 @@ enum CommandWords {
         ("set firesTriggers = false", "give --no-fire-triggers"),
         ("firesTriggers = true", "--fire-triggers"),
         ("firesTriggers = false", "--no-fire-triggers"),
-        ("by retirement: .keep", "by midstream migrate --keep-source"),
-        ("give it up by Database.releaseSource(_:key:)", "give it up by midstream release"),
-        ("bring the rows back by cancelMigration", "bring the rows back by midstream cancel"),
-        ("give it up by cancelMigration", "give it up by midstream cancel"),
+        ("with retirement: .keep", "with midstream migrate --keep-source"),
+        ("call Database.releaseSource(_:key:)", "run midstream release"),
+        ("bring the rows back with cancelMigration", "bring the rows back with midstream cancel"),
         (", or leave these rows out with unreadableRows = .skip", ""),
         (": say refusedRows = .stop", ""),
         (", or have such rows set aside: refusedRows = .setAside", ""),

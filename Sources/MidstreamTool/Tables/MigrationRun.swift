@@ -46,8 +46,9 @@ struct MigrationRun {
             try CommandFailure.naming(table.progress.sourcePath ?? target) {
                 guard try !table.progress.hasMoved(target: target, keys: keys) else { return }
                 throw CommandFailure(
-                    "table \(table.progress.name) has not moved: its migration was cancelled meanwhile, and its rows are in table "
-                        + "\(table.progress.sourceTable) of \(table.progress.sourcePath ?? "this file"). The same command moves it again"
+                    "table \(table.progress.name) has not moved: its migration was cancelled meanwhile, and its rows "
+                        + "are in table \(table.progress.sourceTable) of \(table.progress.sourcePath ?? "this file"). "
+                        + "The same command moves the table again"
                 )
             }
         }
@@ -62,8 +63,9 @@ struct MigrationRun {
     private static func checkReturning(_ progress: MigrationProgress) throws {
         guard let table = progress.tables.first(where: \.isReturning) else { return }
         throw CommandFailure(
-            "table \(table.name) is being moved back to table \(table.sourceTable) of \(table.sourcePath ?? "this file"), "
-                + "since its migration was cancelled: end that with midstream cancel. The same command moves it again then"
+            "table \(table.name) is being moved back to table \(table.sourceTable) of "
+                + "\(table.sourcePath ?? "this file"), since its migration was cancelled: finish that with midstream "
+                + "cancel. After that, the same command moves the table again"
         )
     }
 

@@ -263,8 +263,8 @@ struct MoveRequest {
             let isVirtual = try object.get(2, as: String?.self)?.hasPrefix("CREATE VIRTUAL") ?? false
             throw CommandFailure(
                 isVirtual
-                    ? "\(choice.target) is a virtual table of the target, and rows move into those with --all-tables alone: leave it "
-                        + "out, and fill it by midstream sql"
+                    ? "\(choice.target) is a virtual table of the target, and rows move into virtual tables only with "
+                        + "--all-tables: leave it out, and fill it by midstream sql"
                     : "\(choice.target) is a table that SQLite, Midstream or a virtual table of the target keeps for itself: leave it out"
             )
         }

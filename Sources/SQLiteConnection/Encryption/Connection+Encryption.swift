@@ -17,7 +17,7 @@ extension Connection {
             throw SQLiteError(
                 code: .misuse,
                 message: "this build is made for \(midstream_expects_codec() != 0 ? "SQLCipher" : "SQLite") with "
-                    + "SQLite \(SQLITE_VERSION), and the process has \(library): see to it that one SQLite is linked, and no other"
+                    + "SQLite \(SQLITE_VERSION), and the process has \(library): link only one SQLite"
             )
         }
     }
