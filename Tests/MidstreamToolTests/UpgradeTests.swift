@@ -101,7 +101,7 @@ import Testing
         let told = """
             t: rebuild, since column a is NOT NULL
                 CREATE TABLE t(a NOT NULL)
-                rows with NULL in a do not fit, unless it is made of something else
+                rows with NULL in a do not fit, unless the column is made of something else
                 its rows are copied in the transaction
 
             """
