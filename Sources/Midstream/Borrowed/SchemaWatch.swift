@@ -166,30 +166,55 @@ struct SchemaWatch {
         let temporary = try objects("sqlite_temp_master")
         let moved = Set(moving.map { SQLIdentifier.lowercased($0.target) })
         let reached = Self.reached(from: moved, by: main)
+        try Self.checkHiding(temporary, of: reached, overlaid)
+        try Self.checkPrograms(main + temporary, of: moved, reached)
+        try Self.checkMeanings(moving, main, connection)
+        let tied = try Self.tied(moving, connection)
+        try Self.checkShapes(of: moving, connection)
+        names = reached
+        tables = Set(moving.map { MovingID(id: $0.id, isReturning: $0.isReturning, destination: $0.destination) })
+        knownObjects = main.filter(isWatched)
+        knownVersion = nil
+        statements.isStateGone = false
+        var traits = QueryTraits()
+        for object in main + temporary where object.isTrigger || object.type == "view" { traits.add(object.outline) }
+        return (traits, tied)
+    }
+
+    /// Makes sure that the application has nothing in `temp` by the name of a moving table, or of a view of one.
+    private static func checkHiding(_ temporary: [SchemaObject], of reached: Set<String>, _ overlaid: Set<String>)
+        throws
+    {
         let hiding = temporary.first { object in
             let name = SQLIdentifier.lowercased(object.name)
             return !object.isTrigger && object.type != "index" && reached.contains(name) && !overlaid.contains(name)
         }
-        if let hiding {
-            throw MigrationError(
-                .unsupported,
-                "the connection has a TEMP \(hiding.type) \(hiding.name), which hides the moving table or view of that "
-                    + "name: drop it until the table has moved, or give it another name",
-                table: hiding.name
-            )
-        }
-        for object in main + temporary where !object.isOurs {
+        guard let hiding else { return }
+        throw MigrationError(
+            .unsupported,
+            "the connection has a TEMP \(hiding.type) \(hiding.name), which hides the moving table or view of that "
+                + "name: drop it until the table has moved, or give it another name",
+            table: hiding.name
+        )
+    }
+
+    /// Makes sure that no trigger and no virtual table reads or writes a moving table, or a view of one.
+    private static func checkPrograms(_ objects: [SchemaObject], of moved: Set<String>, _ reached: Set<String>) throws {
+        for object in objects where !object.isOurs {
             if object.isTrigger, moved.contains(SQLIdentifier.lowercased(object.table)) || object.mentions(reached) {
-                throw Self.refusal("trigger \(object.name)", object, moved)
+                throw refusal("trigger \(object.name)", object, moved)
             }
             let outline = object.type == "table" ? object.outline : nil
             if outline?.kind == .createVirtualTable, !moved.contains(SQLIdentifier.lowercased(object.name)),
                 object.mentions(reached)
             {
-                throw Self.refusal("virtual table \(object.name)", object, moved)
+                throw refusal("virtual table \(object.name)", object, moved)
             }
         }
-        try Self.checkMeanings(moving, main, connection)
+    }
+
+    /// The moving tables that foreign keys tie to others. These keys must not be enforced.
+    private static func tied(_ moving: [TableRecord], _ connection: Connection) throws -> Set<Int64> {
         let neighbors = try SchemaReader(connection: connection, schema: "main").foreignKeyNeighbors()
         let tied = Set(moving.filter { neighbors[SQLIdentifier.lowercased($0.target)] != nil }.map(\.id))
         if let table = moving.first(where: { tied.contains($0.id) }), connection.isOn(.foreignKeys) {
@@ -200,6 +225,11 @@ struct SchemaWatch {
                 table: table.target
             )
         }
+        return tied
+    }
+
+    /// Makes sure that each moving table has one source, rowids, and keys of which its triggers tell.
+    private static func checkShapes(of moving: [TableRecord], _ connection: Connection) throws {
         let guards = try GuardTriggers(connection)
         for record in moving {
             let others = moving.filter { SQLIdentifier.equal($0.target, record.target) && $0.id != record.id }
@@ -223,14 +253,6 @@ struct SchemaWatch {
                 )
             }
         }
-        names = reached
-        tables = Set(moving.map { MovingID(id: $0.id, isReturning: $0.isReturning, destination: $0.destination) })
-        knownObjects = main.filter(isWatched)
-        knownVersion = nil
-        statements.isStateGone = false
-        var traits = QueryTraits()
-        for object in main + temporary where object.isTrigger || object.type == "view" { traits.add(object.outline) }
-        return (traits, tied)
     }
 
     private static func refusal(_ what: String, _ object: SchemaObject, _ moved: Set<String>) -> MigrationError {

@@ -27,8 +27,33 @@ struct WritePlan {
         isPlainTable: (String) throws -> Bool
     ) throws {
         let outline = SQLScript(text).outline()
+        try Self.check(outline, operation, on: table)
+        let word = outline.conflict?.word
+        if operation != .delete, word == nil, table.constraintWords.hasOthersThanReplace {
+            throw BorrowedWrites.refusal(
+                of: table,
+                "its definition has an ON CONFLICT clause that is not REPLACE, and the statement has no OR clause"
+            )
+        }
+        switch operation {
+        case .delete:
+            sql = "DELETE FROM \(table.sql.target) WHERE \(table.key.target[0]) = ?1"
+            arguments = [0]
+            refusalOfSecondRow = nil
+        case .insert:
+            (sql, arguments) = try Self.insertion(outline, into: table)
+            refusalOfSecondRow = nil
+        case .update:
+            let columns = try RowNames(table: table).columns(outline.assignments.flatMap(\.columns))
+            (sql, arguments) = Self.change(of: columns, in: table, Self.clause(word))
+            refusalOfSecondRow = try Self.refusalOfSecondRow(outline, columns, of: table, isPlainTable)
+        }
+    }
+
+    /// Makes sure that the statement itself writes the table, and that Midstream can do this write row by row.
+    private static func check(_ outline: StatementOutline, _ operation: Operation, on table: MovingTable) throws {
         func refuse(_ reason: String) -> SQLiteError { BorrowedWrites.refusal(of: table, reason) }
-        guard outline.isComplete, Self.kind(operation) == outline.kind, let target = outline.target,
+        guard outline.isComplete, kind(operation) == outline.kind, let target = outline.target,
             SQLIdentifier.equal(target.name, table.name),
             // Else it writes another table of the name, and what writes this one is a trigger.
             target.schema.map({ SQLIdentifier.equal($0, "temp") }) ?? true
@@ -36,71 +61,71 @@ struct WritePlan {
             throw refuse("a trigger writes it, or a statement that Midstream cannot read")
         }
         if outline.returning != nil { throw refuse("SQLite gives RETURNING no values of its rows") }
-        let readsTarget = outline.tableReferences.contains { reference in
-            reference.context != .target && SQLIdentifier.equal(reference.name.name, table.name)
-                && reference.name.schema.map { SQLIdentifier.equal($0, "main") } ?? false
-        }
         if operation == .update, outline.from != nil {
             // Where one row fails, SQLite undoes none of those before: it makes no statement journal for it.
             throw refuse("it is changed by UPDATE … FROM")
         }
+        let readsTarget = outline.tableReferences.contains { reference in
+            reference.context != .target && SQLIdentifier.equal(reference.name.name, table.name)
+                && reference.name.schema.map { SQLIdentifier.equal($0, "main") } ?? false
+        }
         if readsTarget { throw refuse("main.\(table.name) has only a part of its rows") }
+    }
 
+    private static func insertion(
+        _ outline: StatementOutline,
+        into table: MovingTable
+    ) throws -> (sql: String, arguments: [Int]) {
+        if asksForEarlierRows(outline) {
+            throw BorrowedWrites.refusal(of: table, "the values of a row could depend on the rows before it")
+        }
+        let insert = "INSERT\(clause(outline.conflict?.word)) INTO \(table.sql.target)"
+        if case .defaultValues? = outline.source { return ("\(insert) DEFAULT VALUES", []) }
         let names = RowNames(table: table)
+        let given =
+            outline.columns == nil ? Array(table.target.columns.indices) : try names.columns(outline.columnNames)
+        // Of a table SQLite takes the last value then, and has taken the virtual table's first.
+        if outline.columnNames.count(where: names.isKey) > 1 {
+            throw BorrowedWrites.refusal(of: table, "the statement gives the rowid twice")
+        }
+        let list = given.map(names.quoted)
+        let marks = given.indices.map { "?\($0 + 1)" }
+        return (
+            "\(insert)(\(list.joined(separator: ", "))) VALUES (\(marks.joined(separator: ", ")))",
+            given.map { $0 + 2 }
+        )
+    }
+
+    private static func change(
+        of columns: [Int],
+        in table: MovingTable,
+        _ clause: String
+    ) -> (sql: String, arguments: [Int]) {
+        let names = RowNames(table: table)
+        let changes = columns.enumerated().map { offset, column in "\(names.quoted(column)) = ?\(offset + 1)" }
+        return (
+            "UPDATE\(clause) \(table.sql.target) SET \(changes.joined(separator: ", ")) "
+                + "WHERE \(table.key.target[0]) = ?\(columns.count + 1)",
+            columns.map { $0 + 2 } + [0]
+        )
+    }
+
+    /// Why an UPDATE cannot change more than one row.
+    private static func refusalOfSecondRow(
+        _ outline: StatementOutline,
+        _ columns: [Int],
+        of table: MovingTable,
+        _ isPlainTable: (String) throws -> Bool
+    ) throws -> String? {
         let word = outline.conflict?.word
-        let conflict = Self.clause(word)
-        let onConflict = table.constraintWords
-        if operation != .delete, word == nil, onConflict.hasOthersThanReplace {
-            throw refuse(
-                "its definition has an ON CONFLICT clause that is not REPLACE, and the statement has no OR clause"
-            )
+        let replaces = word == "replace" || word == nil && table.constraintWords.hasReplace
+        if replaces, columns.contains(where: RowNames(table: table).isUnique) {
+            // A row that comes later may be gone by then, or be another one.
+            return "the statement could replace rows that it has yet to change"
         }
-        let target_ = table.sql.target
-        var refusal: String?
-        switch operation {
-        case .delete:
-            sql = "DELETE FROM \(target_) WHERE \(table.key.target[0]) = ?1"
-            arguments = [0]
-        case .insert:
-            if Self.asksForEarlierRows(outline) {
-                throw refuse("the values of a row could depend on the rows before it")
-            }
-            if case .defaultValues? = outline.source {
-                sql = "INSERT\(conflict) INTO \(target_) DEFAULT VALUES"
-                arguments = []
-                break
-            }
-            let given =
-                outline.columns == nil
-                ? Array(table.target.columns.indices) : try names.columns(outline.columnNames, orThrow: refuse)
-            // Of a table SQLite takes the last value then, and has taken the virtual table's first.
-            if outline.columnNames.count(where: names.isKey) > 1 {
-                throw refuse("the statement gives the rowid twice")
-            }
-            let list = given.map { $0 < 0 ? table.key.target[0] : table.quotedColumns[$0] }
-            let marks = given.indices.map { "?\($0 + 1)" }
-            sql =
-                "INSERT\(conflict) INTO \(target_)(\(list.joined(separator: ", "))) VALUES (\(marks.joined(separator: ", ")))"
-            arguments = given.map { $0 + 2 }
-        case .update:
-            let given = try names.columns(outline.assignments.flatMap(\.columns), orThrow: refuse)
-            let replaces = word == "replace" || word == nil && onConflict.hasReplace
-            if replaces, given.contains(where: names.isUnique) {
-                // A row that comes later may be gone by then, or be another one.
-                refusal = "the statement could replace rows that it has yet to change"
-            } else if try Self.readsItself(outline, table, isPlainTable) {
-                // SQLite computes all rows before it changes the first.
-                refusal = "the new values of a row could depend on the rows before it"
-            }
-            let changes = given.enumerated().map { offset, column in
-                (column < 0 ? table.key.target[0] : table.quotedColumns[column]) + " = ?\(offset + 1)"
-            }
-            sql =
-                "UPDATE\(conflict) \(target_) SET \(changes.joined(separator: ", ")) "
-                + "WHERE \(table.key.target[0]) = ?\(given.count + 1)"
-            arguments = given.map { $0 + 2 } + [0]
-        }
-        refusalOfSecondRow = refusal
+        // SQLite computes all rows before it changes the first.
+        return try readsItself(outline, table, isPlainTable)
+            ? "the new values of a row could depend on the rows before it" : nil
     }
 
     private static func kind(_ operation: Operation) -> StatementKind {
@@ -148,7 +173,10 @@ struct WritePlan {
 private struct RowNames {
     let table: MovingTable
 
-    func columns(_ names: [String], orThrow refuse: (String) -> SQLiteError) throws -> [Int] {
+    /// A column, or the rowid, as SQL writes it.
+    func quoted(_ column: Int) -> String { column < 0 ? table.key.target[0] : table.quotedColumns[column] }
+
+    func columns(_ names: [String]) throws -> [Int] {
         var columns: [Int] = []
         for name in names {
             let column = table.target.columnIndex(name) ?? -1
@@ -156,7 +184,7 @@ private struct RowNames {
             if !columns.contains(column) { columns.append(column) }
         }
         if let key = table.target.rowIDColumn, columns.contains(-1), columns.contains(key) {
-            throw refuse("the statement gives the rowid by two names")
+            throw BorrowedWrites.refusal(of: table, "the statement gives the rowid by two names")
         }
         return columns
     }

@@ -78,54 +78,11 @@ struct Building {
             return nil
         }
         var total: Int64 = 0
-        for source in sources {
-            guard let own = try copying.store.table(source.sql.id) else { return (0, .worked) }
-            if own.total == nil {
-                guard let counted = try source.countReadable(own, limit, start) else {
-                    // A table with a damaged source is not built.
-                    if copying.state.damaged[own.id] != nil { copying.state.builds[record.id] = nil }
-                    return (0, .worked)
-                }
-                return (0, try source.storeCount(counted, own) ? .worked : .busy)
-            }
-            total += own.total ?? 0
-        }
+        if let outcome = try count(sources, record, &total, limit, start) { return (0, outcome) }
         if case .rows(..<1, _) = limit { return (0, .worked) }
         do {
             if parts.isEmpty { return try begin(record, build, total) }
-            if try builds.definition(record.id) != build.definition { throw Outdated() }
-            guard parts.count == build.parts.count + 2, let merge = parts.last else { throw GivenUp() }
-            let filled = parts.dropLast()
-            if let part = filled.first(where: { $0.stage == .filling }) {
-                return try fill(part, record, build, limit, start)
-            }
-            let isWhole = try zip(build.parts, filled.dropFirst()).allSatisfy { index, part in
-                let hasHashes = try walk(index) != nil && record.verification != .count
-                return part.count == part.expected - part.nulls && (!hasHashes || part.hashes == part.expectedHashes)
-            }
-            guard isWhole else { throw GivenUp() }
-            if merge.stage != .filled { return try self.merge(record, build, limit, start) }
-            // The sources are counted before there are entries with NULLs: these are to be there only for a short time.
-            var counted: [(rows: Int64, hashes: Int64?)] = []
-            for source in sources {
-                guard var passed = try copying.store.table(source.sql.id) else { return (0, .worked) }
-                passed.watermark = .max
-                guard let rows = try source.countReadable(passed, limit, start) else { return (0, .worked) }
-                counted.append(rows)
-            }
-            let open = filled.filter { $0.stage == .fillingNulls }
-            // Once entries with NULLs are in their indexes, no row leaves a build.
-            let hasNulls = merge.nulls > 0
-            do {
-                if !hasNulls { try findUnmerged(record, build, parts) }
-                if let part = open.first, open.reduce(0, { $0 + $1.nulls }) > copying.state.mostNulls {
-                    return try fill(part, record, build, limit, start)
-                }
-                return try finish(record, build, parts, counted)
-            } catch is Unmerged {
-                if hasNulls { throw GivenUp() }
-                return try mergeAgain(record, build)
-            }
+            return try goOn(record, build, parts, sources, limit, start)
         } catch is GivenUp {
             return try giveUp(record)
         } catch is Outdated {
@@ -141,6 +98,76 @@ struct Building {
                 && (try? hasWritten(build)) == true && build.feeds.count == 1
                 && (try? isOfSourceAlone(build)) == false
             return try drop(record, noting: mayMixTimes ? .ofSourceAlone : .givenUp)
+        }
+    }
+
+    /// Counts the rows of the first source that is not counted yet.
+    ///
+    /// - Parameter total: The rows of the sources that are counted are added to this number.
+    /// - Returns: What the step has come to; `nil` if all sources are counted.
+    private func count(
+        _ sources: [Copying],
+        _ record: TableRecord,
+        _ total: inout Int64,
+        _ limit: Stepper.Limit,
+        _ start: ContinuousClock.Instant
+    ) throws -> MigrationProgress.Outcome? {
+        for source in sources {
+            guard let own = try copying.store.table(source.sql.id) else { return .worked }
+            guard let rows = own.total else {
+                guard let counted = try source.countReadable(own, limit, start) else {
+                    // A table with a damaged source is not built.
+                    if copying.state.damaged[own.id] != nil { copying.state.builds[record.id] = nil }
+                    return .worked
+                }
+                return try source.storeCount(counted, own) ? .worked : .busy
+            }
+            total += rows
+        }
+        return nil
+    }
+
+    /// Goes on with a build that has begun: fills its parts, merges what was written meanwhile, and has the live table adopt it.
+    private func goOn(
+        _ record: TableRecord,
+        _ build: TableBuild,
+        _ parts: [BuildStore.Part],
+        _ sources: [Copying],
+        _ limit: Stepper.Limit,
+        _ start: ContinuousClock.Instant
+    ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome)? {
+        if try builds.definition(record.id) != build.definition { throw Outdated() }
+        guard parts.count == build.parts.count + 2, let merge = parts.last else { throw GivenUp() }
+        let filled = parts.dropLast()
+        if let part = filled.first(where: { $0.stage == .filling }) {
+            return try fill(part, record, build, limit, start)
+        }
+        let isWhole = try zip(build.parts, filled.dropFirst()).allSatisfy { index, part in
+            let hasHashes = try walk(index) != nil && record.verification != .count
+            return part.count == part.expected - part.nulls && (!hasHashes || part.hashes == part.expectedHashes)
+        }
+        guard isWhole else { throw GivenUp() }
+        if merge.stage != .filled { return try self.merge(record, build, limit, start) }
+        // The sources are counted before there are entries with NULLs: these are to be there only for a short time.
+        var counted: [(rows: Int64, hashes: Int64?)] = []
+        for source in sources {
+            guard var passed = try copying.store.table(source.sql.id) else { return (0, .worked) }
+            passed.watermark = .max
+            guard let rows = try source.countReadable(passed, limit, start) else { return (0, .worked) }
+            counted.append(rows)
+        }
+        let open = filled.filter { $0.stage == .fillingNulls }
+        // Once entries with NULLs are in their indexes, no row leaves a build.
+        let hasNulls = merge.nulls > 0
+        do {
+            if !hasNulls { try findUnmerged(record, build, parts) }
+            if let part = open.first, open.reduce(0, { $0 + $1.nulls }) > copying.state.mostNulls {
+                return try fill(part, record, build, limit, start)
+            }
+            return try finish(record, build, parts, counted)
+        } catch is Unmerged {
+            if hasNulls { throw GivenUp() }
+            return try mergeAgain(record, build)
         }
     }
 
@@ -359,18 +386,7 @@ struct Building {
                 cursor: try builds.cursor(record.id)
             )
             let before = current.count
-            switch limit {
-            case .rows(let rows, _): try pass(&filling, rows, &settled)
-            case .time(let budget, _):
-                let deadline = start + budget
-                while !filling.isOver, settled.refusal == nil {
-                    let began = copying.clock.now
-                    try pass(&filling, state.builtBatch.rows, &settled)
-                    let time = copying.clock.now - began
-                    state.builtBatch.adapt(took: time)
-                    if copying.isToCommit(by: deadline, beforeAnother: time) { break }
-                }
-            }
+            try pass(&filling, &settled, limit, start)
             if filling.isOver { filling.part.stage = filling.next }
             try builds.save(cursor: filling.isOver ? nil : filling.cursor, of: record.id)
             try builds.save(filling.part, of: record.id)
@@ -391,6 +407,29 @@ struct Building {
             state.builtBatch.shrink()
         }
         return (filled ?? 0, .worked)
+    }
+
+    /// Fills a part in the open transaction: with the rows that the limit allows, or one batch after the other until the time
+    /// is up.
+    private func pass(
+        _ filling: inout Filling,
+        _ settled: inout Settled,
+        _ limit: Stepper.Limit,
+        _ start: ContinuousClock.Instant
+    ) throws {
+        switch limit {
+        case .rows(let rows, _): try pass(&filling, rows, &settled)
+        case .time(let budget, _):
+            let state = copying.state
+            let deadline = start + budget
+            while !filling.isOver, settled.refusal == nil {
+                let began = copying.clock.now
+                try pass(&filling, state.builtBatch.rows, &settled)
+                let time = copying.clock.now - began
+                state.builtBatch.adapt(took: time)
+                if copying.isToCommit(by: deadline, beforeAnother: time) { break }
+            }
+        }
     }
 
     /// The source's index whose entries an index gets; `nil` if the index gets the entries of the build's rows, in the

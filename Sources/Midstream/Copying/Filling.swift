@@ -336,18 +336,7 @@ struct Filling {
         let insert = try statement("edit \(index.number)", KeyRange()) {
             "INSERT INTO \(index.relation) VALUES (\(KeySQL.list((1...count).map { "?\($0)" })))"
         }
-        var copies: [IndexWalk.Ends: [(copy: Statement, last: Statement)]] = [:]
-        func pieces(_ ends: IndexWalk.Ends) throws -> [(copy: Statement, last: Statement)] {
-            if let known = copies[ends] { return known }
-            let made = try walk.between(ends, notNull: index.nullablePlaces).map { piece in
-                (
-                    try statements.statement("INSERT INTO \(index.relation) \(walk.entries(piece))"),
-                    try statements.statement(walk.last(piece))
-                )
-            }
-            copies[ends] = made
-            return made
-        }
+        var between = Between(statements: statements, index: index, walk: walk)
         for edited in edits.following(place) + [nil] {
             let reading = try edited.map { try statements.statement(edits.entries($0, with: "is_built")) }
             defer { reading?.reset() }
@@ -360,30 +349,8 @@ struct Filling {
                     let row = RowReader(reading)
                     edit = ((0..<count).map { row.exactValue(at: $0) }, row.int64(at: count) != 0)
                 }
-                func bind(_ statement: Statement) throws {
-                    if let place { try statement.bind(.columns(place), at: 1) }
-                    try statement.bind(left, at: count + 1)
-                    if let edit { try statement.bind(.columns(edit.entry), at: count + 2) }
-                }
-                let ends = IndexWalk.Ends(
-                    hasFirst: place != nil,
-                    hasSecond: edit != nil,
-                    isOneGroup: place.map { place in edit.map { place.dropLast() == $0.entry.dropLast() } ?? false }
-                        ?? false
-                )
-                for piece in try pieces(ends) {
-                    let found = try statements.run(piece.copy, by: { try $0.stepOfCopy() }, bind)
-                    inserted += found
-                    if found == left {
-                        defer { piece.last.reset() }
-                        try bind(piece.last)
-                        guard try piece.last.step() else {
-                            throw SQLiteError(code: .corrupt, message: "an entry is gone")
-                        }
-                        return (inserted, (0..<count).map { RowReader(piece.last).exactValue(at: $0) })
-                    }
-                    left -= found
-                }
+                let last = try between.copy(after: place, before: edit?.entry, &left, &inserted)
+                if let last { return (inserted, last) }
                 guard let edit else { return (inserted, nil) }
                 place = edit.entry
                 left -= 1

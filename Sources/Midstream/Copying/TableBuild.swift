@@ -312,19 +312,14 @@ struct TableBuild {
         guard texts.map({ $0.terms.count == index.terms.count && ($0.condition != nil) == index.isPartial }) != false
         else { return nil }
         var (values, types, nullable): ([String], [String], [String]) = ([], [], [])
-        func add(_ column: Int) {
-            let value = column < 0 ? target.rowIDName ?? "rowid" : SQLIdentifier.quoted(target.columns[column].name)
-            values.append(value)
-            // With the type INTEGER, a primary key of one column would be of the rowid's kind.
-            let affinity = column < 0 ? .integer : target.columns[column].affinity
-            types.append(affinity == .integer ? "INT" : affinity.typeName)
-            if column >= 0, column != target.rowIDColumn, !target.columns[column].isNotNull { nullable.append(value) }
-        }
         var nullablePlaces: [Int] = []
         var terms: [IndexWalk.Term] = []
         for (place, term) in (index.terms + index.rest).enumerated() {
             if let column = term.column {
-                add(column)
+                let entry = entry(of: column, target)
+                values.append(entry.value)
+                types.append(entry.type)
+                if entry.mayBeNull { nullable.append(entry.value) }
             } else {
                 guard let texts, place < texts.terms.count else { return nil }
                 values.append("(\(texts.terms[place]))")
@@ -357,6 +352,18 @@ struct TableBuild {
             nullable: nullable,
             nullablePlaces: nullablePlaces,
             walk: sources.count == 1 ? walk(index, terms, sql, target, sources[0]) : nil
+        )
+    }
+
+    /// What an index has of a column, and the type that the column has in the hidden table.
+    private static func entry(of column: Int, _ target: TableSchema) -> (value: String, type: String, mayBeNull: Bool) {
+        // With the type INTEGER, a primary key of one column would be of the rowid's kind.
+        if column < 0 { return (target.rowIDName ?? "rowid", "INT", false) }
+        let definition = target.columns[column]
+        return (
+            SQLIdentifier.quoted(definition.name),
+            definition.affinity == .integer ? "INT" : definition.affinity.typeName,
+            column != target.rowIDColumn && !definition.isNotNull
         )
     }
 

@@ -46,13 +46,7 @@ public final class Database: @unchecked Sendable {
         }
         let connection = try Self.openingOneThatOthersMake(path) { try Self.openToWrite(path, key, configuration) }
         let keys = Keyring(target: key, sources: configuration.sourceKey)
-        let resolved = FilePath.resolved(path)
-        guard FilePath.exists(resolved) else {
-            throw MigrationError(
-                .misuse,
-                "the folder of \(path) has a name that is not UTF-8, and cannot be found again: use another folder"
-            )
-        }
+        let resolved = try Self.resolved(path)
         if let locate = configuration.sourcePath {
             try Relocation(connection: connection, keys: keys, locate: locate).run()
         }
@@ -61,10 +55,8 @@ public final class Database: @unchecked Sendable {
         let gate = FileGate.gate(forFile: resolved)
         let knownTables = KnownTables()
         readers = ReaderPool(capacity: configuration.readerCount) { [counters] in
-            let connection = try Connection(path: resolved, options: OpenOptions(access: .readOnly, key: key))
-            try HotJournal.rollingBack(of: resolved, key) { try Self.configure(connection, configuration) }
-            return try DatabaseAccess(
-                connection: connection,
+            try DatabaseAccess(
+                connection: Self.openToRead(resolved, key, configuration),
                 kind: .reader,
                 keys: keys,
                 knownTables: knownTables,
@@ -89,13 +81,7 @@ public final class Database: @unchecked Sendable {
             knownTables: knownTables,
             counters: counters
         )
-        connection.setCommitHandler { [unowned connection] schema, frames in
-            if schema == "main" {
-                if walKeeper.committed(frames) { walKeeper.copy(connection) }
-            } else if frames >= WALKeeper.checkpointFrames {
-                _ = try? connection.checkpoint(schema: schema, mode: .passive)
-            }
-        }
+        Self.keepShortWALs(of: connection, walKeeper)
         writerQueue.setSpecific(key: writerKey, value: true)
         writer.onDrain = { [engine] tables, sql in engine.report(.drained(tables: tables, sql: sql)) }
         writer.onSchemaChange = { [engine] in engine.noteSchemaChange() }
@@ -104,6 +90,17 @@ public final class Database: @unchecked Sendable {
             try writer.overlay.open()
         }
         engine.onSourceInUse { [weak self] in self?.letGoOfSources() }
+    }
+
+    /// Keeps WALs short when the writer commits: the target's WAL, and those of sources and other attached files.
+    private static func keepShortWALs(of writer: Connection, _ walKeeper: WALKeeper) {
+        writer.setCommitHandler { [unowned writer] schema, frames in
+            if schema == "main" {
+                if walKeeper.committed(frames) { walKeeper.copy(writer) }
+            } else if frames >= WALKeeper.checkpointFrames {
+                _ = try? writer.checkpoint(schema: schema, mode: .passive)
+            }
+        }
     }
 
     /// Has connections that are idle detach the sources that no table needs any more.
@@ -123,6 +120,28 @@ public final class Database: @unchecked Sendable {
         } catch let error as SQLiteError where error.code == .notADatabase && isNew && FilePath.hasContent(path) {
             return try open()
         }
+    }
+
+    /// The path of a file that is open, without links.
+    private static func resolved(_ path: String) throws -> String {
+        let resolved = FilePath.resolved(path)
+        guard FilePath.exists(resolved) else {
+            throw MigrationError(
+                .misuse,
+                "the folder of \(path) has a name that is not UTF-8, and cannot be found again: use another folder"
+            )
+        }
+        return resolved
+    }
+
+    private static func openToRead(
+        _ path: String,
+        _ key: EncryptionKey?,
+        _ configuration: DatabaseConfiguration
+    ) throws -> Connection {
+        let connection = try Connection(path: path, options: OpenOptions(access: .readOnly, key: key))
+        try HotJournal.rollingBack(of: path, key) { try configure(connection, configuration) }
+        return connection
     }
 
     private static func openToWrite(

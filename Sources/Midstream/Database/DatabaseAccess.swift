@@ -236,19 +236,7 @@ public final class DatabaseAccess {
         if let prepared = cache.statement(piece.key, overlay) { return prepared }
         let outline = piece.outline
         let text = outline.text(outline.range)
-        if let name = outline.target?.name {
-            let lower = SQLIdentifier.lowercased(name)
-            let isOurs =
-                switch outline.kind {
-                case .dropTrigger: OwnNames.isTrigger(lower)
-                case .detach: lower.hasPrefix(MigrationRecord.schemaPrefix)
-                // SQLite lets it be written with `writable_schema`.
-                case .insert, .update, .delete:
-                    overlay.watch.hasState && ["sqlite_master", "sqlite_schema"].contains(lower)
-                default: false
-                }
-            if isOurs { throw Self.isState(name, text) }
-        }
+        try checkTarget(of: outline, text)
         var route = try Router(overlay: overlay, enforcesForeignKeys: enforcesForeignKeys()).route(
             outline,
             in: piece.text
@@ -269,29 +257,13 @@ public final class DatabaseAccess {
             return try prepare(piece)
         }
         guard let statement else { throw SQLiteError(code: .misuse, message: "there is no statement", sql: text) }
-        // A view may name what there is not.
-        let named = outline.kind == .createView ? [] : outline.tablesNamedWithoutSchema
-        let unqualified = AccessWatch.isToldOfEveryRead ? overlay.watch.unqualified : named
-        let names = unqualified.filter { !route.traits.commonTables.contains(SQLIdentifier.lowercased($0)) }
-        if !names.isEmpty, let table = try overlay.strayTable(among: names) {
-            throw Self.missing(table, text)
-        }
+        try checkUnqualified(outline, route, text)
         if !violated.isEmpty, try isAnsweredByCopies(outline, .program) { return try prepare(piece) }
         route.drain(violated, .program)
         route.isOfMoment = route.isOfMoment || overlay.watch.assumesNoRows || overlay.watch.contents.hasCopies
         route.writtenSchema = overlay.watch.writtenSchema
         route.writesTarget = try outline.kind == .reindex || overlay.watch.writesTarget && !isThere(outline)
-        var keys: Statement?
-        switch route.preparation {
-        case .promote(_, let text), .collect(_, let text):
-            if route.drained.isEmpty {
-                keys = try overlay.watch.preparing(route.ofKeys) {
-                    try explaining(outline) { try connection.prepare(text) }
-                }.0
-                route.isOfMoment = route.isOfMoment || overlay.watch.assumesNoRows
-            }
-        case .none: break
-        }
+        let keys = try prepareKeys(&route, outline)
         let prepared = Prepared(
             text: text,
             route: route,
@@ -304,6 +276,48 @@ public final class DatabaseAccess {
             cache.keep(prepared, piece.key, overlay)
         }
         return prepared
+    }
+
+    /// Refuses to change what the engine has in the schema: its triggers, its attached sources, and the schema's own table.
+    private func checkTarget(of outline: StatementOutline, _ text: String) throws {
+        guard let name = outline.target?.name else { return }
+        let lower = SQLIdentifier.lowercased(name)
+        let isOurs =
+            switch outline.kind {
+            case .dropTrigger: OwnNames.isTrigger(lower)
+            case .detach: lower.hasPrefix(MigrationRecord.schemaPrefix)
+            // SQLite lets it be written with `writable_schema`.
+            case .insert, .update, .delete:
+                overlay.watch.hasState && ["sqlite_master", "sqlite_schema"].contains(lower)
+            default: false
+            }
+        if isOurs { throw Self.isState(name, text) }
+    }
+
+    /// Makes sure that no name without a schema has fallen through to a table that only a source has.
+    private func checkUnqualified(_ outline: StatementOutline, _ route: Route, _ text: String) throws {
+        // A view may name what there is not.
+        let named = outline.kind == .createView ? [] : outline.tablesNamedWithoutSchema
+        let unqualified = AccessWatch.isToldOfEveryRead ? overlay.watch.unqualified : named
+        let names = unqualified.filter { !route.traits.commonTables.contains(SQLIdentifier.lowercased($0)) }
+        if !names.isEmpty, let table = try overlay.strayTable(among: names) {
+            throw Self.missing(table, text)
+        }
+    }
+
+    /// Prepares the query for the keys of the rows that a write means; `nil` if the route needs no keys, or tables are drained
+    /// first.
+    private func prepareKeys(_ route: inout Route, _ outline: StatementOutline) throws -> Statement? {
+        switch route.preparation {
+        case .none: return nil
+        case .promote(_, let text), .collect(_, let text):
+            guard route.drained.isEmpty else { return nil }
+            let (keys, _) = try overlay.watch.preparing(route.ofKeys) {
+                try explaining(outline) { try connection.prepare(text) }
+            }
+            route.isOfMoment = route.isOfMoment || overlay.watch.assumesNoRows
+            return keys
+        }
     }
 
     /// The moving table that a program of a TEMP trigger writes, where the union of both sides has no rowids: SQLite refuses that

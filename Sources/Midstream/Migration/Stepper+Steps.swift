@@ -11,6 +11,17 @@ private final class Beginnings: StageMemory {
 /// How long steps leave tables alone that have yet to begin: whoever has stored them may be at it.
 private let patienceWithBeginnings: Duration = .seconds(1)
 
+/// What a step has come to so far.
+private struct StepResult {
+    var outcome = MigrationProgress.Outcome.idle
+    var moved: Int64 = 0
+    /// What keeps one table keeps no other: the first error is thrown when all tables have had their turn.
+    var failure: (any Error)?
+
+    /// Whether the step has done nothing so far.
+    var isStill: Bool { outcome == .idle || outcome == .busy }
+}
+
 // What a step does: the stages of a migration, each for the tables that have come to it.
 extension Stepper {
     func step(_ limit: Limit) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
@@ -25,15 +36,14 @@ extension Stepper {
         since start: ContinuousClock.Instant
     ) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
         guard let (migrations, records) = try withoutPatience({ try load() }) else { return (.busy, 0) }
-        // What keeps one table keeps no other.
-        var failure: (any Error)?
+        var did = StepResult()
         do {
             try leaveSources()
         } catch  where Self.isOfOneSource(error) {
-            failure = error
+            did.failure = error
         }
         guard !records.isEmpty else {
-            if let failure { throw failure }
+            if let failure = did.failure { throw failure }
             return (.idle, 0)
         }
         statements.fired.moving = Set(
@@ -44,25 +54,44 @@ extension Stepper {
         try dropBuilds(records)
         let starting = records.filter { $0.phase == .starting && limit.concerns($0) }
         // Another file's stepper moves what that has taken over.
-        var outcome = records.contains { !$0.isOwn } ? MigrationProgress.Outcome.busy : .idle
-        var moved: Int64 = 0
+        if records.contains(where: { !$0.isOwn }) { did.outcome = .busy }
         // Rows of a file that is being made do not move yet.
         let isUnfinished = try isUnfinished()
         let begun = records.filter {
-            $0.phase != .starting && $0.phase != .done && $0.isOwn && (!isUnfinished || $0.undoStage != nil)
+            $0.phase != .starting && $0.phase != .done && $0.isOwn && (!isUnfinished || $0.isReturning)
         }
         obstacles.isKeptFromTarget = false
-        var lockedSources: Set<Int64> = []
         // Who has cancelled one wants its source.
-        var order = begun.filter { $0.undoStage != nil } + begun.filter { $0.undoStage == nil }
-        if case .time(let budget, nil) = limit, order.first?.undoStage == nil {
+        var order = begun.filter(\.isReturning) + begun.filter { !$0.isReturning }
+        if case .time(let budget, nil) = limit, order.first?.isReturning != true {
             let together = try advanceTogether(order, migrations, until: start + budget)
-            moved = together.moved
-            outcome = together.outcome ?? outcome
+            did.moved = together.moved
+            did.outcome = together.outcome ?? did.outcome
             order.removeAll {
                 together.handled.contains($0.id) || together.outcome == .worked && !apart.contains($0.id)
             }
         }
+        try advanceEach(order, migrations, limit, start, &did)
+        if did.isStill, !starting.isEmpty {
+            do {
+                did.outcome = try resume(starting, records, migrations)
+            } catch {
+                did.failure = did.failure ?? error
+            }
+        }
+        if let failure = did.failure { throw failure }
+        return (did.outcome, did.moved)
+    }
+
+    /// Does what is next for tables that have begun, one after the other.
+    private func advanceEach(
+        _ order: [TableRecord],
+        _ migrations: [MigrationRecord],
+        _ limit: Limit,
+        _ start: ContinuousClock.Instant,
+        _ step: inout StepResult
+    ) throws {
+        var lockedSources: Set<Int64> = []
         for record in order {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
             guard limit.concerns(record), !lockedSources.contains(record.migration) else { continue }
@@ -72,21 +101,21 @@ extension Stepper {
                     try withoutPatience { try advance(record, migration, limit, start) } ?? (0, .busy)
                 }
             } catch  where Self.isOfOneSource(error) {
-                let isRead = record.phase == .copying && record.undoStage == nil
+                let isRead = record.isMoving
                 let cause = error as? SQLiteError
                 let reason: any Error =
                     cause.flatMap { isRead && $0.code == .error ? failed(record, $0) : nil } ?? error
                 noteStop(record, reason)
-                failure = failure ?? reason
+                step.failure = step.failure ?? reason
                 continue
             }
             // It may have been this step that ended it, and failed after that.
             if did == nil { try leaveSources() }
-            moved += did?.moved ?? 0
+            step.moved += did?.moved ?? 0
             let result = did?.outcome ?? .worked
             noteLocks(record, result)
             if result == .worked { noteProgress(record) }
-            if outcome == .idle || outcome == .busy || result == .worked { outcome = result }
+            if step.isStill || result == .worked { step.outcome = result }
             if result == .busy, !obstacles.isKeptFromTarget {
                 lockedSources.insert(record.migration)
                 continue
@@ -94,15 +123,6 @@ extension Stepper {
             // In time, one table after the other; by rows, a piece of each.
             if case .time = limit, result != .waitingForReaders { break }
         }
-        if outcome == .idle || outcome == .busy, !starting.isEmpty {
-            do {
-                outcome = try resume(starting, records, migrations)
-            } catch {
-                failure = failure ?? error
-            }
-        }
-        if let failure { throw failure }
-        return (outcome, moved)
     }
 
     /// Drops what was built of tables whose rows have moved otherwise, or return.
@@ -156,8 +176,8 @@ extension Stepper {
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
         switch record.phase {
         case .starting, .done: (0, .idle)
-        case .copying where record.undoStage != nil: try bringBack(record, migration, limit, start)
-        case .copied where record.undoStage != nil: (0, try Undo(stepper: self, migration: migration).release(record))
+        case .copying where record.isReturning: try bringBack(record, migration, limit, start)
+        case .copied where record.isReturning: (0, try Undo(stepper: self, migration: migration).release(record))
         case .copying:
             // Another connection may have given the table another shape, which the next step reads.
             try currentSQL(for: record, migration).map {

@@ -90,112 +90,45 @@ struct EnforcedKey {
 
     /// - Returns: `nil` where the rows at the other end cannot be told exactly.
     init?(_ key: ForeignKey, child: (Int, KeyTable), parent: (Int, KeyTable)) {
-        let (childTable, parentTable) = (child.1, parent.1)
-        guard let places = key.places(in: parentTable.schema) else { return nil }
-        let columns = key.columns.compactMap(childTable.schema.columnIndex)
-        guard columns.count == places.count else { return nil }
-        for column in columns {
-            let column = childTable.schema.columns[column]
-            if column.generation != nil || column.isReplacementVolatile { return nil }
-        }
-        // SQLite finds no rowid by a REAL column's integer, though the two are equal: such a row breaks its key.
-        if places == [parentTable.schema.rowIDColumn], childTable.schema.columns[columns[0]].affinity == .real {
+        guard let ends = KeyEnds(key, child: child.1, parent: parent.1), let newParentPlaces = ends.newParentPlaces
+        else {
             return nil
         }
         self.child = child.0
         self.parent = parent.0
-        childColumns = columns
-        isOfRowID = columns.contains { $0 == childTable.schema.rowIDColumn }
-        valuesInTarget =
-            "SELECT \(KeySQL.list(columns.map(childTable.quoted))) FROM \(childTable.name) WHERE \(childTable.isRow())"
-        let terms = places.enumerated().map { "\(parentTable.quoted($1)) = ?\($0 + 1)" }
-        parentInTarget = "SELECT 1 FROM \(parentTable.name) WHERE \(terms.joined(separator: " AND ")) LIMIT 1"
-        let collations = places.map { SQLIdentifier.quoted(parentTable.schema.columns[$0].collation) }
+        childColumns = ends.columns
+        isOfRowID = ends.columns.contains { $0 == child.1.schema.rowIDColumn }
+        valuesInTarget = ends.valuesInTarget
+        parentInTarget = ends.parentInTarget
+        orphanInTarget = ends.orphanInTarget
+        self.newParentPlaces = newParentPlaces
 
-        let orphans = places.indices.map { position in
-            "\(childTable.quoted(columns[position])) = ?\(position + 1) COLLATE \(collations[position])"
-        }
-        orphanInTarget = "SELECT 1 FROM \(childTable.name) WHERE \(orphans.joined(separator: " AND ")) LIMIT 1"
-
-        let keyColumns = MoveSQL.keyColumns(of: parentTable.schema)
-        newParentPlaces = places.compactMap { place in
-            place == parentTable.schema.rowIDColumn ? 0 : keyColumns.firstIndex(of: place).map { $0 + 1 }
-        }
-        guard newParentPlaces.count == places.count else { return nil }
-
-        if let moving = childTable.moving {
-            let mapped = columns.map { moving.sql.columns[$0] }
-            // An expression has no affinity, by which SQLite compares.
-            guard mapped.allSatisfy({ $0.converted("") == "" }) else { return nil }
-            let sql = moving.sql
-            valuesInSource =
-                "SELECT \(KeySQL.list(mapped.map(\.value))) FROM \(sql.source) "
-                + "WHERE \(sql.key.equals(sql.key.source, sql.key.parameters(from: 1)))"
-            let terms = places.indices.map { position in
-                "\(mapped[position].value) = (SELECT midstream_parent.\(parentTable.quoted(places[position])) "
-                    + "FROM \(parentTable.name) AS midstream_parent WHERE \(parentTable.isRow("midstream_parent."))) "
-                    + "COLLATE \(collations[position])"
-            }
-            func lookup(_ isBounded: Bool) -> String {
-                "SELECT \(KeySQL.list(sql.key.source)) FROM \(sql.source) WHERE \(terms.joined(separator: " AND ")) "
-                    + (isBounded ? "AND \(sql.isBeyond(1 + parentTable.rowNames.count)) " : "")
-                    + "AND \(sql.isUnsettled)"
-            }
-            childLookup = (lookup(false), lookup(true))
-            func orphan(_ isBounded: Bool) -> String {
-                let terms = places.indices.map { "\(mapped[$0].value) = ?\($0 + 1) COLLATE \(collations[$0])" }
-                return "SELECT 1 FROM \(sql.source) WHERE \(terms.joined(separator: " AND ")) "
-                    + (isBounded ? "AND \(sql.isBeyond(1 + places.count)) " : "") + "AND \(sql.isUnsettled) LIMIT 1"
-            }
-            orphanLookup = (orphan(false), orphan(true))
+        if let moving = child.1.moving {
+            guard let mapped = ends.mapped(moving.sql) else { return nil }
+            valuesInSource = KeyEnds.values(of: mapped, moving.sql)
+            childLookup = ends.children(of: mapped, moving.sql)
+            orphanLookup = ends.orphans(of: mapped, moving.sql)
         } else {
             valuesInSource = ""
             childLookup = ("", "")
             orphanLookup = ("", "")
         }
 
-        guard let moving = parentTable.moving else {
+        guard let moving = parent.1.moving else {
             parentIndex = nil
             parentLookup = ("", "")
             childInTarget = ""
             return
         }
-        let sql = moving.sql
-        if places == [parentTable.schema.rowIDColumn] {
+        if ends.areOfParentRowID {
             parentIndex = nil
-            let name = sql.key.source[0]
-            func lookup(_ isBounded: Bool) -> String {
-                "SELECT \(name) FROM \(sql.source) WHERE \(name) = ?1 \(isBounded ? "AND \(sql.isBeyond(2)) " : "")"
-                    + "AND \(sql.isUnsettled) LIMIT 1"
-            }
-            parentLookup = (lookup(false), lookup(true))
+            parentLookup = KeyEnds.parentByRowID(moving.sql)
         } else {
-            let keys = moving.comparableKeys
-            guard
-                let ordinal = keys.firstIndex(where: { index in
-                    index.terms.count == places.count && Set(index.terms.compactMap(\.column)) == Set(places)
-                        && index.terms.allSatisfy { term in
-                            term.column.map {
-                                $0 >= 0
-                                    && SQLIdentifier.equal(
-                                        term.collation,
-                                        parentTable.schema.columns[$0].collation
-                                    )
-                            } ?? false
-                        }
-                })
-            else { return nil }
-            let order = keys[ordinal].terms.compactMap { term in places.firstIndex { $0 == term.column } }
-            parentIndex = (ordinal, order)
-            parentLookup = (moving.keyLookups.unbounded[ordinal], moving.keyLookups.bounded[ordinal])
+            guard let index = ends.index(of: moving) else { return nil }
+            parentIndex = index
+            parentLookup = (moving.keyLookups.unbounded[index.ordinal], moving.keyLookups.bounded[index.ordinal])
         }
-        let row = sql.key.equals(sql.key.source, sql.key.parameters(from: 1))
-        let children = places.indices.map { position in
-            "midstream_child.\(childTable.quoted(columns[position])) = (SELECT \(sql.columns[places[position]].value) "
-                + "FROM \(sql.source) WHERE \(row)) COLLATE \(collations[position])"
-        }
-        childInTarget =
-            "SELECT 1 FROM \(childTable.name) AS midstream_child WHERE \(children.joined(separator: " AND ")) LIMIT 1"
+        childInTarget = ends.childInTarget(moving.sql)
     }
 
     /// The key of the pending parent of a child.
@@ -239,5 +172,141 @@ struct EnforcedKey {
         var keys: [RowKey] = []
         while try lookup.step() { keys.append(try moving.key.read(lookup)) }
         return keys
+    }
+}
+
+/// The columns that a foreign key connects, with the SQL that ``EnforcedKey`` has of them.
+private struct KeyEnds {
+    let child: KeyTable
+    let parent: KeyTable
+    /// The child's columns, and the parent's.
+    let columns: [Int]
+    let places: [Int]
+    /// How the parent's columns compare.
+    let collations: [String]
+
+    init?(_ key: ForeignKey, child: KeyTable, parent: KeyTable) {
+        guard let places = key.places(in: parent.schema) else { return nil }
+        let columns = key.columns.compactMap(child.schema.columnIndex)
+        guard columns.count == places.count else { return nil }
+        for column in columns {
+            let column = child.schema.columns[column]
+            if column.generation != nil || column.isReplacementVolatile { return nil }
+        }
+        self.child = child
+        self.parent = parent
+        self.columns = columns
+        self.places = places
+        collations = places.map { SQLIdentifier.quoted(parent.schema.columns[$0].collation) }
+        // SQLite finds no rowid by a REAL column's integer, though the two are equal: such a row breaks its key.
+        if areOfParentRowID, child.schema.columns[columns[0]].affinity == .real { return nil }
+    }
+
+    /// Whether the parent's column is its rowid.
+    var areOfParentRowID: Bool { places == [parent.schema.rowIDColumn] }
+
+    /// The values of the child's columns in `main`'s row ?1….
+    var valuesInTarget: String {
+        "SELECT \(KeySQL.list(columns.map(child.quoted))) FROM \(child.name) WHERE \(child.isRow())"
+    }
+
+    /// Whether `main` has a parent with the values ?1….
+    var parentInTarget: String {
+        let terms = places.enumerated().map { "\(parent.quoted($1)) = ?\($0 + 1)" }
+        return "SELECT 1 FROM \(parent.name) WHERE \(terms.joined(separator: " AND ")) LIMIT 1"
+    }
+
+    /// Whether `main` has a child with the values ?1… in the parent's columns.
+    var orphanInTarget: String {
+        let terms = places.indices.map { position in
+            "\(child.quoted(columns[position])) = ?\(position + 1) COLLATE \(collations[position])"
+        }
+        return "SELECT 1 FROM \(child.name) WHERE \(terms.joined(separator: " AND ")) LIMIT 1"
+    }
+
+    /// See ``EnforcedKey/newParentPlaces``; `nil` if the triggers do not hand over all of the parent's columns.
+    var newParentPlaces: [Int]? {
+        let keyColumns = MoveSQL.keyColumns(of: parent.schema)
+        let found = places.compactMap { place in
+            place == parent.schema.rowIDColumn ? 0 : keyColumns.firstIndex(of: place).map { $0 + 1 }
+        }
+        return found.count == places.count ? found : nil
+    }
+
+    // MARK: Where the child moves
+
+    /// What the child's columns are made of; `nil` if a column is made of what compares otherwise.
+    func mapped(_ sql: MoveSQL) -> [MappedColumns.Column]? {
+        let mapped = columns.map { sql.columns[$0] }
+        // An expression has no affinity, by which SQLite compares.
+        return mapped.allSatisfy { $0.converted("") == "" } ? mapped : nil
+    }
+
+    /// The values of the child's columns in the source's row ?1….
+    static func values(of mapped: [MappedColumns.Column], _ sql: MoveSQL) -> String {
+        "SELECT \(KeySQL.list(mapped.map(\.value))) FROM \(sql.source) "
+            + "WHERE \(sql.key.equals(sql.key.source, sql.key.parameters(from: 1)))"
+    }
+
+    /// The keys of the pending children of `main`'s row ?1….
+    func children(of mapped: [MappedColumns.Column], _ sql: MoveSQL) -> (unbounded: String, bounded: String) {
+        let terms = places.indices.map { position in
+            "\(mapped[position].value) = (SELECT midstream_parent.\(parent.quoted(places[position])) "
+                + "FROM \(parent.name) AS midstream_parent WHERE \(parent.isRow("midstream_parent."))) "
+                + "COLLATE \(collations[position])"
+        }
+        func lookup(_ isBounded: Bool) -> String {
+            "SELECT \(KeySQL.list(sql.key.source)) FROM \(sql.source) WHERE \(terms.joined(separator: " AND ")) "
+                + (isBounded ? "AND \(sql.isBeyond(1 + parent.rowNames.count)) " : "")
+                + "AND \(sql.isUnsettled)"
+        }
+        return (lookup(false), lookup(true))
+    }
+
+    /// Whether there is a pending child of a row with the values ?1… in the parent's columns.
+    func orphans(of mapped: [MappedColumns.Column], _ sql: MoveSQL) -> (unbounded: String, bounded: String) {
+        let terms = places.indices.map { "\(mapped[$0].value) = ?\($0 + 1) COLLATE \(collations[$0])" }
+        func lookup(_ isBounded: Bool) -> String {
+            "SELECT 1 FROM \(sql.source) WHERE \(terms.joined(separator: " AND ")) "
+                + (isBounded ? "AND \(sql.isBeyond(1 + places.count)) " : "") + "AND \(sql.isUnsettled) LIMIT 1"
+        }
+        return (lookup(false), lookup(true))
+    }
+
+    // MARK: Where the parent moves
+
+    /// The key of the pending parent with the rowid ?1.
+    static func parentByRowID(_ sql: MoveSQL) -> (unbounded: String, bounded: String) {
+        let name = sql.key.source[0]
+        func lookup(_ isBounded: Bool) -> String {
+            "SELECT \(name) FROM \(sql.source) WHERE \(name) = ?1 \(isBounded ? "AND \(sql.isBeyond(2)) " : "")"
+                + "AND \(sql.isUnsettled) LIMIT 1"
+        }
+        return (lookup(false), lookup(true))
+    }
+
+    /// Which of the moving parent's comparable keys has the parent's columns, and in which order.
+    func index(of moving: MovingTable) -> (ordinal: Int, order: [Int])? {
+        func hasOwnCollation(_ term: TableSchema.Index.Term) -> Bool {
+            guard let column = term.column, column >= 0 else { return false }
+            return SQLIdentifier.equal(term.collation, parent.schema.columns[column].collation)
+        }
+        let keys = moving.comparableKeys
+        let ordinal = keys.firstIndex { index in
+            index.terms.count == places.count && Set(index.terms.compactMap(\.column)) == Set(places)
+                && index.terms.allSatisfy(hasOwnCollation)
+        }
+        guard let ordinal else { return nil }
+        return (ordinal, keys[ordinal].terms.compactMap { term in places.firstIndex { $0 == term.column } })
+    }
+
+    /// Whether `main` has a child of the source's parent ?1….
+    func childInTarget(_ sql: MoveSQL) -> String {
+        let row = sql.key.equals(sql.key.source, sql.key.parameters(from: 1))
+        let terms = places.indices.map { position in
+            "midstream_child.\(child.quoted(columns[position])) = (SELECT \(sql.columns[places[position]].value) "
+                + "FROM \(sql.source) WHERE \(row)) COLLATE \(collations[position])"
+        }
+        return "SELECT 1 FROM \(child.name) AS midstream_child WHERE \(terms.joined(separator: " AND ")) LIMIT 1"
     }
 }

@@ -68,11 +68,29 @@ struct Retirement {
             for record in ready where record.retirement == .keep { kept[record.id] = nil }
         }
         stepper.noteSourceToLeave(migration)
-        let done = try stepper.transaction(isDurable: true) {
+        guard let done = try finish(ready, raised, isUnfenced: isUnfenced, isMissing: isMissing) else { return .busy }
+        try announce(done, kept: kept)
+        return .worked
+    }
+
+    /// Ends the moves of tables whose sources have been released, or need not be.
+    ///
+    /// - Parameters:
+    ///   - raised: The number of the source's schema before the release and after; `nil` if the source was not written.
+    ///   - isUnfenced: Whether the source could not be written when the moves began.
+    ///   - isMissing: Whether the source's file is not there.
+    /// - Returns: The tables whose move this process has ended; `nil` if the target could not be locked.
+    private func finish(
+        _ records: [TableRecord],
+        _ raised: (from: Int64, to: Int64)?,
+        isUnfenced: Bool,
+        isMissing: Bool
+    ) throws -> [TableRecord]? {
+        try stepper.transaction(isDurable: true) {
             if let raised, try stepper.store.exists() {
                 try SeenSchemas(connection: connection).raiseSource(of: migration, from: raised.from, to: raised.to)
             }
-            return try ready.filter { record in
+            return try records.filter { record in
                 let isDone = try finishInTransaction(record)
                 if isDone, isUnfenced {
                     try UnfencedClaims(connection: connection).noteMoved(
@@ -94,9 +112,6 @@ struct Retirement {
                 return isDone
             }
         }
-        guard let done else { return .busy }
-        try announce(done, kept: kept)
-        return .worked
     }
 
     /// Whether a move's source has been released and dropped, and another table stands in its place by now.

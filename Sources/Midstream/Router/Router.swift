@@ -63,6 +63,27 @@ struct Router {
     }
 
     private func way(_ outline: StatementOutline, in text: String) throws -> Route {
+        var route = try asItIs(outline)
+        guard !overlay.isEmpty || overlay.hasSources else { return route }
+        route.rollbacks = RollbackClauses(outline, on: outline.target.flatMap { overlay.table(named: $0.name) })
+        route.add(views: try views(namedBy: outline))
+        if let target = outline.target, try isStray(outline) {
+            return inMain(target, route, outline, text)
+        }
+        if let missed = try dropOfOverlay(outline, text, route) { return missed }
+        if let wayOfKind = try wayOfKind(outline, text, &route) { return wayOfKind }
+        route.suspendsOverlay = outline.kind == .alterTable
+        let functions = DescribingFunctions(outline, in: text)
+        if let (tables, reason) = unreachable(outline, route, functions) { return route.draining(tables, reason) }
+        guard mentionsMovingTable(outline) || !functions.isEmpty || overlay.watch.contents.hasCopies else {
+            if route.isEvaluatedOnce { return edited(route, outline, text) { _ = evaluateOnce(outline, text, &$0) } }
+            return dropsView(outline, route)
+        }
+        return try wayToMovingTables(outline, text, route)
+    }
+
+    /// The route of a statement that runs as it is, with the traits that matter whether tables move or not.
+    private func asItIs(_ outline: StatementOutline) throws -> Route {
         let sql = outline.text(outline.range)
         var route = Route(role: Self.role(of: outline), sql: sql)
         route.isPlainDelete = outline.kind == .delete && outline.returning == nil
@@ -84,68 +105,28 @@ struct Router {
         if outline.kind == .vacuum, !isInto(outline) { route.vacuumed = outline.target?.name ?? "main" }
         route.changesAttachedFiles = outline.kind == .attach || outline.kind == .detach
         route.changesNames = route.changesAttachedFiles || Self.definitions.contains(outline.kind)
-        guard !overlay.isEmpty || overlay.hasSources else { return route }
-        route.rollbacks = RollbackClauses(outline, on: outline.target.flatMap { overlay.table(named: $0.name) })
-        route.add(views: try views(namedBy: outline))
-        if let target = outline.target, try isStray(outline) {
-            return inMain(target, route, outline, text)
-        }
-        if outline.kind == .dropTable || outline.kind == .dropView, let target = outline.target,
-            try isUnionTable(target) || isTwinInTemp(target)
-        {
-            // The application knows of none.
-            guard outline.isConditional else {
-                let kind = outline.kind == .dropTable ? "table" : "view"
-                throw SQLiteError(code: .error, message: "no such \(kind): \(outline.text(target.range))")
-            }
-            return edited(route, outline, text) {
-                $0.replace(target.nameRange, withWord: "midstream_none", of: outline)
-            }
-        }
+        return route
+    }
+
+    /// Sees to what a statement needs because of its kind, whichever moving tables it mentions.
+    ///
+    /// - Returns: The route of the statement, if nothing else must be looked at.
+    private func wayOfKind(_ outline: StatementOutline, _ text: String, _ route: inout Route) throws -> Route? {
         switch outline.kind {
-        case .insert, .update, .delete, .dropTable:
-            // DROP TABLE deletes the rows first.
-            let tied = enforcesForeignKeys ? outline.target.map { overlay.tablesTied(to: $0.name) } ?? [] : []
-            route.mayReplace = outline.mentions(["replace"])
-            route.mayActByKeys = try enforcesForeignKeys && outline.isComplete && overlay.isOfSchema()
-            if !tied.isEmpty, let target = outline.target, try !isOutsideMain(target) {
-                try checkWritable()
-                guard outline.kind != .dropTable, route.mayActByKeys, overlay.keyActions.handles(target.name) else {
-                    return route.draining(tied, .foreignKey)
-                }
-                if let table = overlay.keyActions.table(target.name) {
-                    route.isCheckedFirst = isCheckedFirst(outline, table)
-                    route.mayCheckLater = ConstraintWords(table.sql).hasDeferred
-                }
-                if outline.kind == .insert, movingTable(target) == nil {
-                    // The TEMP triggers have it evaluated differently.
-                    if asksForEarlierRows(outline, route.views) { return route.draining(tied, .earlierRows) }
-                    let isVolatile = route.views.map { VolatileTerms(outline: outline, views: $0).isFound } ?? true
-                    var edits = SQLEdits()
-                    if isVolatile, !evaluateOnce(outline, text, &edits) { return route.draining(tied, .chosenRows) }
-                    route.isEvaluatedOnce = isVolatile
-                }
-            }
+        // DROP TABLE deletes the rows first.
+        case .insert, .update, .delete, .dropTable: return try wayOfKeys(outline, text, &route)
         case .vacuum: return route.draining(allTables, .vacuum)
         case .pragma:
             return try pragma(outline, text, route)
-        case .dropIndex:
-            // The triggers that keep a key unique across the two files are made for the keys that there were. Where they are not,
-            // rows that have yet to move may be what the index is dropped for.
-            if let name = outline.target?.name, let table = tableOfIndex(name), table.isUnique, !table.hasOtherKeys {
-                route.drain([table.id], .schemaChange)
-            }
-            return route
+        case .dropIndex: return dropIndex(outline, route)
         case .createTable, .createView, .createVirtualTable:
-            guard let target = outline.target, isTemporary(outline) else { break }
-            let hidden = overlay.tablesHidden(by: [target.name])
-            if !hidden.isEmpty { return route.draining(hidden, .temporaryTable) }
+            guard let target = outline.target, isTemporary(outline) else { return nil }
+            return hiding([target.name], route)
         case .alterTable:
-            guard let target = outline.target, try isTemporary(target) else { break }
+            guard let target = outline.target, try isTemporary(target) else { return nil }
             // It may get one of these names.
             let names = overlay.byName.keys + overlay.twins.map(lower)
-            let hidden = overlay.tablesHidden(by: names.filter { outline.mentions([$0]) })
-            if !hidden.isEmpty { return route.draining(hidden, .temporaryTable) }
+            return hiding(names.filter { outline.mentions([$0]) }, route)
         case .createTrigger:
             if let noOperation = try existing(outline, text, route) { return noOperation }
             // SQLite tells of the two by one name.
@@ -156,30 +137,63 @@ struct Router {
             // Not of the sources, which are attached.
             return edited(route, outline, text) { $0.insert(" main", at: outline.range.upperBound) }
         case .reindex:
-            if let target = outline.target, try target.schema != nil || isInTarget(target.name) { break }
+            if let target = outline.target, try target.schema != nil || isInTarget(target.name) { return nil }
             // Not the sources, which are attached.
             route.substitutes = try overlay.tablesToReindex()
         default: break
         }
-        route.suspendsOverlay = outline.kind == .alterTable
-        let functions = DescribingFunctions(outline, in: text)
+        return nil
+    }
+
+    /// Sees to what a write needs because of the foreign keys that tie its table to moving ones.
+    ///
+    /// - Returns: The route of the statement, if the tied tables must be drained.
+    private func wayOfKeys(_ outline: StatementOutline, _ text: String, _ route: inout Route) throws -> Route? {
+        let tied = enforcesForeignKeys ? outline.target.map { overlay.tablesTied(to: $0.name) } ?? [] : []
+        route.mayReplace = outline.mentions(["replace"])
+        route.mayActByKeys = try enforcesForeignKeys && outline.isComplete && overlay.isOfSchema()
+        guard !tied.isEmpty, let target = outline.target, try !isOutsideMain(target) else { return nil }
+        try checkWritable()
+        guard outline.kind != .dropTable, route.mayActByKeys, overlay.keyActions.handles(target.name) else {
+            return route.draining(tied, .foreignKey)
+        }
+        if let table = overlay.keyActions.table(target.name) {
+            route.isCheckedFirst = isCheckedFirst(outline, table)
+            route.mayCheckLater = ConstraintWords(table.sql).hasDeferred
+        }
+        guard outline.kind == .insert, movingTable(target) == nil else { return nil }
+        // The TEMP triggers have it evaluated differently.
+        if asksForEarlierRows(outline, route.views) { return route.draining(tied, .earlierRows) }
+        let isVolatile = route.views.map { VolatileTerms(outline: outline, views: $0).isFound } ?? true
+        var edits = SQLEdits()
+        if isVolatile, !evaluateOnce(outline, text, &edits) { return route.draining(tied, .chosenRows) }
+        route.isEvaluatedOnce = isVolatile
+        return nil
+    }
+
+    /// The moving tables that a statement reaches past the overlay, by functions, views or virtual tables, and the reason to
+    /// drain them.
+    private func unreachable(
+        _ outline: StatementOutline,
+        _ route: Route,
+        _ functions: DescribingFunctions
+    ) -> (tables: Set<Int64>, reason: MigrationStatistics.Reason)? {
         if checksForeignKeys(outline) || route.views?.contains(where: checksForeignKeys) ?? false {
-            return route.draining(allTables, .foreignKeyCheck)
+            return (allTables, .foreignKeyCheck)
         }
         if !functions.canBeEdited || route.views?.contains(where: describesOtherTables) ?? false {
-            return route.draining(allTables, .tableDescription)
+            return (allTables, .tableDescription)
         }
         if Self.role(of: outline) != .other, let views = route.views, overlay.isPassed(by: views) {
-            return route.draining(allTables, .program)
+            return (allTables, .program)
         }
         let contents = overlay.watch.contents.tables(neededBy: outline, views: route.views)
-        if !contents.isDisjoint(with: overlay.byName.values.lazy.map(\.id)) {
-            return route.draining(contents.intersection(allTables), .program)
-        }
-        guard mentionsMovingTable(outline) || !functions.isEmpty || overlay.watch.contents.hasCopies else {
-            if route.isEvaluatedOnce { return edited(route, outline, text) { _ = evaluateOnce(outline, text, &$0) } }
-            return dropsView(outline, route)
-        }
+        if contents.isDisjoint(with: overlay.byName.values.lazy.map(\.id)) { return nil }
+        return (contents.intersection(allTables), .program)
+    }
+
+    /// The route of a statement that mentions or describes moving tables.
+    private func wayToMovingTables(_ outline: StatementOutline, _ text: String, _ route: Route) throws -> Route {
         switch outline.kind {
         case .insert, .update, .delete:
             if let target = outline.target, let table = movingTable(target) {
@@ -193,12 +207,7 @@ struct Router {
             }
             return try read(outline, text, route)
         case .alterTable, .dropTable, .createIndex, .createTrigger, .createTable, .createVirtualTable, .dropTrigger:
-            if let noOperation = try existing(outline, text, route) { return noOperation }
-            let named = [outline.target, outline.onTable].compactMap { $0 }.compactMap(movingTable).map(\.id)
-            route.drain(Set(named), .schemaChange)
-            if outline.kind == .createTrigger { return trigger(outline, text, route) }
-            if outline.kind == .createTable, named.isEmpty { return try read(outline, text, route) }
-            return route
+            return try changeDefinition(outline, text, route)
         case .analyze, .reindex:
             if let target = outline.target, target.schema == nil, movingTable(target) != nil {
                 return edited(route, outline, text) {
@@ -258,79 +267,6 @@ struct Router {
         outline.tableReferences.contains { SQLIdentifier.equal($0.name.name, "pragma_foreign_key_check") }
     }
 
-    /// CREATE TRIGGER, on a moving table or on a view of one, or with a program that mentions either.
-    private func trigger(_ outline: StatementOutline, _ text: String, _ route: Route) -> Route {
-        var route = route
-        if overlay.connection.isInTransaction {
-            // The transaction may go on with a statement that fires it.
-            route.drain(overlay.tablesTouched(by: outline), .schemaChange)
-        }
-        guard let view = outline.onTable, let target = outline.target, isTwin(view) else { return route }
-        overlay.watch.triggers.noteOwner(view.name)
-        // It would be the twin's, and go with it.
-        if isTemporary(outline) { return route.draining(allTables, .schemaChange) }
-        guard target.schema == nil else { return route }
-        return inMain(target, route, outline, text)
-    }
-
-    /// The name that an EXPLAIN of a change of the schema must have with its schema: SQLite makes no triggers and indexes
-    /// on virtual tables, and alters none.
-    private func unlikeVirtual(_ outline: StatementOutline) -> ObjectName? {
-        guard let table = outline.onTable ?? outline.target, movingTable(table) != nil else { return nil }
-        return switch outline.explained {
-        case .createTrigger: table
-        case .createIndex, .alterTable: outline.target
-        default: nil
-        }
-    }
-
-    /// Whether a change of the schema names what only an attached source has, so that SQLite would change that.
-    private func isStray(_ outline: StatementOutline) throws -> Bool {
-        switch outline.kind {
-        case .dropTable, .dropIndex, .dropView, .dropTrigger, .alterTable, .reindex, .analyze:
-            guard let target = outline.target, target.schema == nil else { return false }
-            return try overlay.strayTable(among: [target.name]) != nil
-        default: return false
-        }
-    }
-
-    // MARK: What is there already
-
-    /// CREATE … IF NOT EXISTS of what exists does nothing, and so needs nothing drained. Applications run it at each
-    /// launch.
-    private func existing(_ outline: StatementOutline, _ text: String, _ route: Route) throws -> Route? {
-        guard outline.isConditional, !isTemporary(outline), let target = outline.target else { return nil }
-        switch outline.kind {
-        case .createTable:
-            return movingTable(target) == nil ? nil : route
-        case .createIndex:
-            guard let table = outline.onTable.flatMap(movingTable), tableOfIndex(target.name)?.id == table.id else {
-                return nil
-            }
-            // With its schema named, SQLite looks for the index before it looks at the table.
-            guard target.schema == nil else { return route }
-            return inMain(target, route, outline, text)
-        case .createTrigger:
-            let sql = "SELECT 1 FROM main.sqlite_master WHERE type = 'trigger' AND name = ? COLLATE NOCASE"
-            guard target.schema.map({ SQLIdentifier.equal($0, "main") }) ?? true,
-                try overlay.connection.fetchOne(sql, [target.name]) != nil
-            else { return nil }
-            return target.schema == nil ? inMain(target, route, outline, text) : route
-        default: return nil
-        }
-    }
-
-    /// The moving table that has an index of that name, whether the index is unique, and whether the table has keys that triggers do
-    /// not tell of.
-    private func tableOfIndex(_ name: String) -> (id: Int64, isUnique: Bool, hasOtherKeys: Bool)? {
-        for table in overlay.byName.values {
-            for index in table.target.indexes where SQLIdentifier.equal(index.name, name) {
-                return (table.id, index.isUnique, table.feeds.contains(where: \.hasOtherKeys))
-            }
-        }
-        return nil
-    }
-
     // MARK: What is meant
 
     func lower(_ name: String) -> String { SQLIdentifier.lowercased(name) }
@@ -368,20 +304,6 @@ struct Router {
         return overlay.twins.contains { SQLIdentifier.equal($0, name.name) }
     }
 
-    /// Whether the name is that of the overlay's own table in `temp`.
-    private func isUnionTable(_ name: ObjectName) throws -> Bool {
-        guard let schema = name.schema, SQLIdentifier.equal(schema, "temp"),
-            let table = overlay.byName[lower(name.name)]
-        else { return false }
-        return !overlay.hiddenByTemporaryTables.contains(table.id)
-    }
-
-    /// Whether the name is that of a view's twin, with the schema.
-    private func isTwinInTemp(_ name: ObjectName) -> Bool {
-        guard let schema = name.schema, SQLIdentifier.equal(schema, "temp") else { return false }
-        return overlay.twins.contains { SQLIdentifier.equal($0, name.name) }
-    }
-
     /// The moving table that the name means as the target of a write.
     func movingTable(_ name: ObjectName) -> MovingTable? {
         if let schema = name.schema, !SQLIdentifier.equal(schema, "main") { return nil }
@@ -394,21 +316,15 @@ struct Router {
     }
 
     /// Whether what is created is to be in `temp`.
-    private func isTemporary(_ outline: StatementOutline) -> Bool {
+    func isTemporary(_ outline: StatementOutline) -> Bool {
         outline.isTemporary || outline.target?.schema.map { SQLIdentifier.equal($0, "temp") } ?? false
     }
 
     /// Whether a table's name means one of the application's in `temp`.
-    private func isTemporary(_ name: ObjectName) throws -> Bool {
+    func isTemporary(_ name: ObjectName) throws -> Bool {
         if let schema = name.schema { return SQLIdentifier.equal(schema, "temp") }
         let sql = "SELECT 1 FROM sqlite_temp_master WHERE type = 'table' AND name = ? COLLATE NOCASE"
         return try !isOverlaid(name) && overlay.connection.fetchOne(sql, [name.name]) != nil
-    }
-
-    private func dropsView(_ outline: StatementOutline, _ route: Route) -> Route {
-        var route = route
-        if outline.kind == .dropView, let target = outline.target { route.droppedView = target.name }
-        return route
     }
 
     func edited(
@@ -428,5 +344,4 @@ struct Router {
     func inMain(_ name: ObjectName, _ route: Route, _ outline: StatementOutline, _ text: String) -> Route {
         edited(route, outline, text) { $0.insertWord("main.", at: name.nameRange.lowerBound, of: outline) }
     }
-
 }

@@ -68,7 +68,31 @@ struct Beginning {
             wish: wish,
             isAdded: true
         ).records()
-        let record = TableRecord(
+        let record = Self.record(wish, migration, retirement, target, source, columns)
+        self.init(record, migration, target: target, source: source, on: connection)
+        self.former = former
+        try checkCondition()
+        try Compatibility(
+            connection: connection,
+            target: target,
+            source: source,
+            sql: sql,
+            others: others,
+            refusedRows: record.refusedRows
+        ).check()
+        try checkExpressions()
+    }
+
+    /// The record of a table of which no row has moved.
+    private static func record(
+        _ wish: TableMigration,
+        _ migration: MigrationRecord,
+        _ retirement: SourceRetirement,
+        _ target: TableSchema,
+        _ source: TableSchema,
+        _ columns: [ColumnRecord]
+    ) -> TableRecord {
+        TableRecord(
             id: Identifiers.next(),
             migration: migration.id,
             target: target.name,
@@ -87,18 +111,6 @@ struct Beginning {
             firesTriggers: wish.firesTriggers ?? false,
             unreadableRows: wish.unreadableRows
         )
-        self.init(record, migration, target: target, source: source, on: connection)
-        self.former = former
-        try checkCondition()
-        try Compatibility(
-            connection: connection,
-            target: target,
-            source: source,
-            sql: sql,
-            others: others,
-            refusedRows: record.refusedRows
-        ).check()
-        try checkExpressions()
     }
 
     // In the transaction that is open.

@@ -160,50 +160,79 @@ extension Setup {
                         && SQLIdentifier.equal(record.source, sourceName))
         }
         if same.isEmpty, let other { throw Self.otherRows(other, wish) }
-        guard try own.allSatisfy({ try $0.targetVersion ?? 0 <= connection.schemaVersion() }) else {
-            if let lost = own.first(where: claims.isStale) {
-                throw claims.belongs(sourceName, to: lost, for: wish.name)
-            }
-            throw MigrationError(
-                .foreignState,
-                "the rows of source table \(sourceName) have moved into table \(wish.name) in a newer state of this "
-                    + "database: its file was replaced, or restored from an older backup. Restore the newer file; "
-                    + "or, if the older one is meant, leave addMigration out",
-                table: wish.name
-            )
+        try checkState(of: own, wish, from: sourceName, claims)
+        try checkKnowledge(of: own, wish, from: sourceName, known, at: version)
+        if known.retirement != .keep, !isRehearsal { try releaseKept(same, wish, from: sourceName, known) }
+        // It has moved; with sources that stay, this is how the next launch finds out. Unless its table has been dropped, and
+        // one stands there that has been made since.
+        return !same.isEmpty && !(isMadeAnew && own.contains(where: \.isDropped))
+    }
+
+    /// Makes sure that the target is not older than the state that the rows have moved into.
+    private func checkState(
+        of own: [Claims.Claim],
+        _ wish: TableMigration,
+        from sourceName: String,
+        _ claims: Claims
+    ) throws {
+        if try own.allSatisfy({ try $0.targetVersion ?? 0 <= connection.schemaVersion() }) { return }
+        if let lost = own.first(where: claims.isStale) {
+            throw claims.belongs(sourceName, to: lost, for: wish.name)
         }
-        let unknown = own.filter { claim in claim.moved == nil && !records.contains { $0.id == claim.id } }
+        throw MigrationError(
+            .foreignState,
+            "the rows of source table \(sourceName) have moved into table \(wish.name) in a newer state of this "
+                + "database: its file was replaced, or restored from an older backup. Restore the newer file; "
+                + "or, if the older one is meant, leave addMigration out",
+            table: wish.name
+        )
+    }
+
+    /// Makes sure that the target knows of each move that the source tells of and that has not ended.
+    ///
+    /// - Throws: ``Overtaken`` if the claims must be read anew.
+    private func checkKnowledge(
+        of own: [Claims.Claim],
+        _ wish: TableMigration,
+        from sourceName: String,
+        _ known: Known,
+        at version: Int64
+    ) throws {
+        let unknown = own.filter { claim in claim.moved == nil && !known.records.contains { $0.id == claim.id } }
         for claim in unknown {
             guard let note = try Unreleased(connection: connection).note(of: claim.id), !note.isAfter(claim) else {
                 continue
             }
             // What had not begun has come since this was looked for.
             if note.moved != Unreleased.nothing {
-                try Retirement(stepper: stepper, migration: migration)
+                try Retirement(stepper: stepper, migration: known.migration)
                     .releaseLate(claim, moved: note.moved, note.retirement ?? .keep, wish)
             }
             throw Overtaken()
         }
-        if !unknown.isEmpty {
-            guard try isStill(at: version) else { throw Overtaken() }
-            throw MigrationError(
-                .foreignState,
-                "source table \(sourceName) is being moved into table \(wish.name), but the target does not know of "
-                    + "it: the target was replaced or restored from a backup. Restore source and target together",
-                table: wish.name
-            )
+        if unknown.isEmpty { return }
+        guard try isStill(at: version) else { throw Overtaken() }
+        throw MigrationError(
+            .foreignState,
+            "source table \(sourceName) is being moved into table \(wish.name), but the target does not know of it: "
+                + "the target was replaced or restored from a backup. Restore source and target together",
+            table: wish.name
+        )
+    }
+
+    /// Retires the source's table now, if its rows moved earlier and the table was kept then.
+    private func releaseKept(
+        _ same: [Claims.Claim],
+        _ wish: TableMigration,
+        from sourceName: String,
+        _ known: Known
+    ) throws {
+        // It was kept for what the target lacked, or was not given up then. What was to be kept stays, whatever is said now.
+        for claim in same where !claim.isDropped && claim.isDroppable && !known.isSameFile {
+            guard let moved = claim.moved, try known.sources.table(sourceName) != nil else { continue }
+            try Retirement(stepper: stepper, migration: known.migration)
+                .releaseLate(claim, moved: moved, known.retirement, wish)
         }
-        if known.retirement != .keep, !isRehearsal {
-            // It was kept for what the target lacked, or was not given up then. What was to be kept stays, whatever is said now.
-            for claim in same where !claim.isDropped && claim.isDroppable && !known.isSameFile {
-                guard let moved = claim.moved, try known.sources.table(sourceName) != nil else { continue }
-                try Retirement(stepper: stepper, migration: migration)
-                    .releaseLate(claim, moved: moved, known.retirement, wish)
-            }
-        }
-        // It has moved; with sources that stay, this is how the next launch finds out. Unless its table has been dropped, and
-        // one stands there that has been made since.
-        return !same.isEmpty && !(isMadeAnew && own.contains(where: \.isDropped))
     }
 
     /// Makes sure that a table can begin to move.
@@ -218,45 +247,12 @@ extension Setup {
     ) throws -> Beginning? {
         let (migration, records, claims) = (known.migration, known.records, known.claims)
         let isSameFile = known.isSameFile
-        // Neither what goes to a source may come into a table from another one, nor move on.
-        for name in [wish.name] + (isSameFile ? [sourceName] : []) {
-            let returning = known.records(of: name).first { $0.undoStage != nil }
-            guard let returning else { continue }
-            if returning.phase == .copied { throw Returning(record: returning) }
-            throw Self.isReturning(returning)
-        }
-        if let owner = known.virtual.owner(of: sourceName) {
-            throw MigrationError(
-                .unsupported,
-                "source table \(sourceName) keeps the content of virtual table \(owner), and cannot move alone: leave "
-                    + "it out. Virtual tables move with their whole file, by Database(path:movingAllOf:)",
-                table: wish.name
-            )
-        }
+        try checkFree(wish, sourceName, known)
         try checkLegibility(of: wish.name, from: sourceName, known)
         // Before they are looked at: what changes after that is noticed.
         let definitions = try Definitions(of: wish.name, from: sourceName, migration, connection)
         guard let target = try known.targets.table(wish.name) else { return nil }
-        let staked = known.staked(on: sourceName)
-        let former = staked.first { claim in
-            Claims.isSame(claim.condition, wish.condition)
-                && claim.targetFile.hasSameBytes(as: claims.targetFile())
-        }
-        let source = try known.sources.table(sourceName)
-        if let former, source == nil || !former.isDropped,
-            !known.names.contains(where: { SQLIdentifier.equal($0, former.targetTable) })
-        {
-            throw Self.isRenamed(former, wish)
-        }
-        guard let source else {
-            // Of the same file: it has moved and was dropped.
-            if isSameFile { return nil }
-            throw MigrationError(
-                .missingTable,
-                "there is no table \(sourceName) in \(stepper.path(of: migration) ?? "the source")",
-                table: wish.name
-            )
-        }
+        guard let source = try source(of: wish, sourceName, known) else { return nil }
         guard !isSameFile || !SQLIdentifier.equal(source.name, target.name) else {
             throw MigrationError(.misuse, "table \(target.name) cannot move into itself", table: target.name)
         }
@@ -283,9 +279,51 @@ extension Setup {
         try claims.checkOwners(record, among: known.stakedStill(connection))
         try checkFormers(of: record, migration, isShared: !moving.isEmpty || !sharing.isEmpty)
         stepper.refusalHandlers[record.id] = wish.refusedRows.handler
+        let staked = known.staked(on: sourceName)
         let others = try staked.filter { try !claims.isOfFormer($0) } + (isSameFile ? moving.map(claims.claim) : [])
         for other in others + sharing.map(claims.claim) { try claims.checkDisjoint(record, other) }
         return beginning
+    }
+
+    /// Makes sure that neither table is on its way back, and that no virtual table keeps its content in the source's table.
+    private func checkFree(_ wish: TableMigration, _ sourceName: String, _ known: Known) throws {
+        // Neither what goes to a source may come into a table from another one, nor move on.
+        for name in [wish.name] + (known.isSameFile ? [sourceName] : []) {
+            let returning = known.records(of: name).first(where: \.isReturning)
+            guard let returning else { continue }
+            if returning.phase == .copied { throw Returning(record: returning) }
+            throw Self.isReturning(returning)
+        }
+        guard let owner = known.virtual.owner(of: sourceName) else { return }
+        throw MigrationError(
+            .unsupported,
+            "source table \(sourceName) keeps the content of virtual table \(owner), and cannot move alone: leave "
+                + "it out. Virtual tables move with their whole file, by Database(path:movingAllOf:)",
+            table: wish.name
+        )
+    }
+
+    /// The source's table; `nil` if it has moved within the same file and was dropped.
+    ///
+    /// - Throws: ``MigrationError`` if there is no such table, or its rows have moved to a table that is gone.
+    private func source(of wish: TableMigration, _ sourceName: String, _ known: Known) throws -> TableSchema? {
+        let former = known.staked(on: sourceName).first { claim in
+            Claims.isSame(claim.condition, wish.condition)
+                && claim.targetFile.hasSameBytes(as: known.claims.targetFile())
+        }
+        let source = try known.sources.table(sourceName)
+        if let former, source == nil || !former.isDropped,
+            !known.names.contains(where: { SQLIdentifier.equal($0, former.targetTable) })
+        {
+            throw Self.isRenamed(former, wish)
+        }
+        if let source { return source }
+        if known.isSameFile { return nil }
+        throw MigrationError(
+            .missingTable,
+            "there is no table \(sourceName) in \(stepper.path(of: known.migration) ?? "the source")",
+            table: wish.name
+        )
     }
 
     /// Makes sure that both tables, and what else the target has that reads or writes its table, can be told of.

@@ -119,83 +119,159 @@ struct Setup {
             }
             if !isMissed { return .sourceIsGone }
         }
-        if case .file(let path) = source.location, !FilePath.exists(path) {
-            // Another process may have moved all, and deleted it, since that was read.
-            guard try isStill(at: version) else { throw Overtaken() }
-            let hasBegun = migrations.contains { $0.hasSource(stored) }
-            throw Self.isMissing(path, hasBegun: hasBegun)
-        }
-        let rebuilds = Set(records.filter(\.isRebuild).map(\.migration))
-        let former = migrations.first { $0.hasSource(stored) && !rebuilds.contains($0.id) }
-        var migration = former ?? MigrationRecord(id: Identifiers.next(), sourcePath: stored)
-        let isOver = records.allSatisfy { $0.migration != migration.id || $0.phase == .done }
-        if isOver { migration.deletesFile = retirement == .deleteFileWhenEmpty }
-        if migration.givenUp != names {
-            migration.givenUp = names
-            if former != nil, !isRehearsal { try save(migration, ifStillAt: version) }
-        }
-        // What virtual tables keep their content in moves with them.
-        let virtual = try VirtualTables(connection, "main")
-        let reader = SchemaReader(connection: connection, schema: "main")
-        var wanted: [TableMigration] = []
-        var asked = Chosen()
-        var retiring: [TableRecord] = []
-        var isCutShort = false
-        let moving = Dictionary(grouping: records) { SQLIdentifier.lowercased($0.target) }
-        for name in try reader.tableNames() where !virtual.isShadow(name) {
-            var table = TableMigration(name: name)
-            try filter(&table)
-            guard let sourceTable = table.sourceTable else {
-                asked.others.append(name)
-                continue
-            }
-            asked.sources[name] = sourceTable
-            // Of what has moved, the source tells: its table may have been dropped, and made anew under the name.
-            let known = (moving[SQLIdentifier.lowercased(name)] ?? []).filter {
-                $0.migration == migration.id && $0.phase != .done && SQLIdentifier.equal($0.source, sourceTable)
-            }
-            if let same = known.first(where: { Claims.isSame($0.condition, table.condition) || !$0.isOwn }) {
-                if same.phase == .copied, same.undoStage != nil { throw Returning(record: same) }
-                if same.phase == .starting { isCutShort = true }
-                if same.phase == .retiring { retiring.append(same) }
-                try checkUnchanged(table, retirement, same, migration, source)
-                if same.isOwn, !isRehearsal { try setPolicies(table, of: same) }
-            } else {
-                wanted.append(table)
-            }
-        }
-        if asked.sources.isEmpty { asked.hasEnded = try hasEnded(filter, migration, source) }
-        if isCutShort, !isRehearsal {
+        try checkExistence(of: source, stored, migrations, at: version)
+        let migration = try migration(of: stored, retirement, givingUp: names, migrations, records, at: version)
+        var wishes = try wishes(filter, retirement, migration, source, records)
+        if wishes.chosen.sources.isEmpty { wishes.chosen.hasEnded = try hasEnded(filter, migration, source) }
+        if wishes.isCutShort, !isRehearsal {
             // The source could not be reached before, since somebody held it, or for want of its key.
             try attach(migration, source)
             try finishBeginning(of: migration)
             throw Overtaken()
         }
-        if migration.sourcePath != nil, !retiring.isEmpty, !isRehearsal {
+        if migration.sourcePath != nil, !wishes.retiring.isEmpty, !isRehearsal {
             try attach(migration, source)
-            for record in retiring where try endIfMadeAnew(record, migration) { throw Overtaken() }
+            for record in wishes.retiring where try endIfMadeAnew(record, migration) { throw Overtaken() }
         }
-        guard !wanted.isEmpty else { return asked }
-        var begun: [Beginning] = []
+        guard !wishes.wanted.isEmpty,
+            let (begun, areFollowed) = try checkAndStore(
+                wishes.wanted,
+                retirement,
+                migration,
+                source,
+                records,
+                at: version
+            )
+        else { return wishes.chosen }
+        if isRehearsal {
+            wishes.chosen.beginning = Set(begun.map(\.record.target))
+            return wishes.chosen
+        }
+        try finishBeginning(of: begun, migration)
+        // Another process may have taken them back.
+        let known = Set(try stepper.load().tables.map(\.id))
+        guard begun.allSatisfy({ known.contains($0.record.id) }), !areFollowed else { throw Overtaken() }
+        return wishes.chosen
+    }
+
+    private func checkExistence(
+        of source: MigrationSource,
+        _ stored: String?,
+        _ migrations: [MigrationRecord],
+        at version: Int64
+    ) throws {
+        guard case .file(let path) = source.location, !FilePath.exists(path) else { return }
+        // Another process may have moved all, and deleted it, since that was read.
+        guard try isStill(at: version) else { throw Overtaken() }
+        let hasBegun = migrations.contains { $0.hasSource(stored) }
+        throw Self.isMissing(path, hasBegun: hasBegun)
+    }
+
+    /// The migration of a source: the one that is stored, with what is said of it now, or a new one.
+    private func migration(
+        of source: String?,
+        _ retirement: SourceRetirement,
+        givingUp names: Set<String>,
+        _ migrations: [MigrationRecord],
+        _ records: [TableRecord],
+        at version: Int64
+    ) throws -> MigrationRecord {
+        let rebuilds = Set(records.filter(\.isRebuild).map(\.migration))
+        let former = migrations.first { $0.hasSource(source) && !rebuilds.contains($0.id) }
+        var migration = former ?? MigrationRecord(id: Identifiers.next(), sourcePath: source)
+        if isOver(migration, records) { migration.deletesFile = retirement == .deleteFileWhenEmpty }
+        if migration.givenUp != names {
+            migration.givenUp = names
+            if former != nil, !isRehearsal { try save(migration, ifStillAt: version) }
+        }
+        return migration
+    }
+
+    private func isOver(_ migration: MigrationRecord, _ records: [TableRecord]) -> Bool {
+        records.allSatisfy { $0.migration != migration.id || $0.phase == .done }
+    }
+
+    /// What a filter asks for.
+    private struct Wishes {
+        var chosen = Chosen()
+        /// The tables that do not move yet.
+        var wanted: [TableMigration] = []
+        /// Those whose rows have moved, and whose source's table has yet to go.
+        var retiring: [TableRecord] = []
+        /// Whether the beginning of a table was cut short.
+        var isCutShort = false
+    }
+
+    /// Asks the filter about the target's tables. Of a table that moves already, it must ask for the same as before.
+    private func wishes(
+        _ filter: (inout TableMigration) throws -> Void,
+        _ retirement: SourceRetirement,
+        _ migration: MigrationRecord,
+        _ source: MigrationSource,
+        _ records: [TableRecord]
+    ) throws -> Wishes {
+        // What virtual tables keep their content in moves with them.
+        let virtual = try VirtualTables(connection, "main")
+        let reader = SchemaReader(connection: connection, schema: "main")
+        var wishes = Wishes()
+        let moving = Dictionary(grouping: records) { SQLIdentifier.lowercased($0.target) }
+        for name in try reader.tableNames() where !virtual.isShadow(name) {
+            var table = TableMigration(name: name)
+            try filter(&table)
+            guard let sourceTable = table.sourceTable else {
+                wishes.chosen.others.append(name)
+                continue
+            }
+            wishes.chosen.sources[name] = sourceTable
+            // Of what has moved, the source tells: its table may have been dropped, and made anew under the name.
+            let known = (moving[SQLIdentifier.lowercased(name)] ?? []).filter {
+                $0.migration == migration.id && $0.phase != .done && SQLIdentifier.equal($0.source, sourceTable)
+            }
+            if let same = known.first(where: { Claims.isSame($0.condition, table.condition) || !$0.isOwn }) {
+                if same.hasReturned { throw Returning(record: same) }
+                if same.phase == .starting { wishes.isCutShort = true }
+                if same.phase == .retiring { wishes.retiring.append(same) }
+                try checkUnchanged(table, retirement, same, migration, source)
+                if same.isOwn, !isRehearsal { try setPolicies(table, of: same) }
+            } else {
+                wishes.wanted.append(table)
+            }
+        }
+        return wishes
+    }
+
+    /// Makes sure that tables can begin to move, and has the target know of them, unless it is a rehearsal.
+    ///
+    /// - Returns: The tables that begin, and whether others are to follow them; `nil` if all rows have moved.
+    private func checkAndStore(
+        _ wanted: [TableMigration],
+        _ retirement: SourceRetirement,
+        _ migration: MigrationRecord,
+        _ source: MigrationSource,
+        _ records: [TableRecord],
+        at version: Int64
+    ) throws -> (begun: [Beginning], areFollowed: Bool)? {
         do {
             try attach(migration, source)
             try WholeFileNote.checkFinished(connection, as: migration.schema)
-            begun = try check(wanted, retirement, migration, records, at: version)
+            var begun = try check(wanted, retirement, migration, records, at: version)
             if !begun.isEmpty { try checkDeletion(retirement, migration, records) }
             if isRehearsal {
                 try settleAccess(&begun, migration)
-                asked.beginning = Set(begun.map(\.record.target))
                 stepper.detachUnneeded()
-                return asked
+                return (begun, false)
             }
             if begun.isEmpty {
                 // All has moved. The process may have ended before it could delete the file.
-                if isOver { try Retirement(stepper: stepper, migration: migration).leaveRetiredSource() }
-                return asked
+                if isOver(migration, records) {
+                    try Retirement(stepper: stepper, migration: migration).leaveRetiredSource()
+                }
+                return nil
             }
             try settleAccess(&begun, migration)
-            isCutShort = try !takeOutFollowing(&begun, migration).isEmpty
+            let areFollowed = try !takeOutFollowing(&begun, migration).isEmpty
             try store(begun, migration, ifStillAt: version)
+            return (begun, areFollowed)
         } catch {
             stepper.detachUnneeded()
             // What another process is moving by now is found on both sides; and who has moved the last table deletes the file
@@ -205,20 +281,6 @@ struct Setup {
             }
             throw error
         }
-        do {
-            try finishBeginning(of: migration)
-        } catch {
-            // An error is to mean that nothing has begun, as far as that can be told. After one of the disk, what has failed to
-            // be committed into a WAL may be found there all the same by whoever recovers it.
-            let mayBeClaimed = (error as? SQLiteError).map { !(ResultCode.busy ~= $0.code) } ?? false
-            try? forgetUnclaimed(begun.map(\.record), migration, isNoted: mayBeClaimed)
-            stepper.detachUnneeded()
-            throw error
-        }
-        // Another process may have taken them back.
-        let known = Set(try stepper.load().tables.map(\.id))
-        guard begun.allSatisfy({ known.contains($0.record.id) }), !isCutShort else { throw Overtaken() }
-        return asked
     }
 
     private func loadAlone() throws -> (version: Int64, migrations: [MigrationRecord], records: [TableRecord]) {
@@ -248,6 +310,20 @@ struct Setup {
             usleep(2000)
         }
         return true
+    }
+
+    /// Has tables begin that the target knows of. After an error the target forgets those that have not begun.
+    private func finishBeginning(of begun: [Beginning], _ migration: MigrationRecord) throws {
+        do {
+            try finishBeginning(of: migration)
+        } catch {
+            // An error is to mean that nothing has begun, as far as that can be told. After one of the disk, what has failed to
+            // be committed into a WAL may be found there all the same by whoever recovers it.
+            let mayBeClaimed = (error as? SQLiteError).map { !(ResultCode.busy ~= $0.code) } ?? false
+            try? forgetUnclaimed(begun.map(\.record), migration, isNoted: mayBeClaimed)
+            stepper.detachUnneeded()
+            throw error
+        }
     }
 
     private func finishBeginning(of migration: MigrationRecord) throws {

@@ -41,6 +41,17 @@ final class UnionArms {
             default: false
             }
         }
+
+        var isCount: Bool { self == .targetCount || self == .sourceCount || self == .sourceCountWithLedger }
+
+        var isKeysOnly: Bool { self == .sourceKeys || self == .sourceKeysWithLedger }
+
+        var hasLedger: Bool {
+            switch self {
+            case .sourceWithLedger, .sourceKeysWithLedger, .sourceCountWithLedger, .sourceValuesWithLedger: true
+            default: false
+            }
+        }
     }
 
     let plan: UnionPlan
@@ -170,40 +181,63 @@ final class UnionArms {
 
     private func text(of arm: Arm) -> String {
         if plan.isDistinct { return textOfValues(arm) }
-        let isTarget = arm.readsTarget
-        let isCount = arm == .targetCount || arm == .sourceCount || arm == .sourceCountWithLedger
-        let key = table.key
-        let keyNames = isTarget ? key.target : key.source
-        let from = isTarget ? table.targetRelation(plan.scope) : table.sql.source
-        let hasLedger = arm == .sourceWithLedger || arm == .sourceKeysWithLedger || arm == .sourceCountWithLedger
-        let isKeysOnly = arm == .sourceKeys || arm == .sourceKeysWithLedger
-        let selected = isKeysOnly ? columns.prefix(indexedCount) : columns[...]
-        // All that the ledger has is among the rows that are not narrowed, unless rows return.
-        let subtractsLedger = isCount && hasLedger && plan.constraints.isEmpty && !table.isReturning
-        // By the rowid, a plan of which the lower bound is not the watermark's counts fewer of them.
-        let settledCount =
-            "(SELECT count(*) FROM \(table.sql.ledger)\(key.isRowID ? " WHERE key >= ?\(extraParameter)" : ""))"
-        let mapped = table.sql.columns
-        let isPending = isTarget || isLookup || arm == .sourceRow ? [] : pendingTerms(hasLedger: hasLedger)
-        func value(_ column: Int) -> String {
-            if isTarget { return table.quotedColumns[column] }
-            let value = mapped[column].value
-            return mapped[column].mayFail ? Self.evaluating(value, where: isPending) : value
+        let isPending =
+            arm.readsTarget || isLookup || arm == .sourceRow ? [] : pendingTerms(hasLedger: arm.hasLedger)
+        let results = arm.isCount ? [count(arm)] : results(of: arm, where: isPending)
+        let terms = terms(of: arm, where: isPending)
+        let from = arm.readsTarget ? table.targetRelation(plan.scope) : table.sql.source
+        var text = "SELECT \(results.joined(separator: ", ")) FROM \(from)"
+        if !terms.isEmpty { text += " WHERE " + terms.joined(separator: " AND ") }
+        if arm == .targetRow || arm == .sourceRow || arm.isCount { return text }
+        if isLookup { return text + " LIMIT 1" }
+        var order = zip(mergeColumns, mergeTerms).filter { $0.0 >= 0 }.map { column, term in
+            operand(column, of: arm, where: isPending) + (term.isDescending ? " DESC" : "")
         }
-        func operand(_ column: Int) -> String {
-            if isTarget { return table.quotedColumns[column] }
-            // What is in an index has failed on no row, and a column of the source's own compares by its affinity.
-            guard mapped[column].mayFail, mapped[column].plain == nil, !table.hasIndexedExpressions else {
-                return mapped[column].operand
-            }
-            let collation = SQLIdentifier.quoted(table.target.columns[column].collation)
-            return Self.evaluating(mapped[column].value, where: isPending) + " COLLATE \(collation)"
-        }
-        let result =
-            isCount
-            ? [subtractsLedger ? "count(*) - \(settledCount)" : "count(*)"]
-            : keyNames + [isTarget || isLookup ? "0" : settled(hasLedger: hasLedger)] + selected.map(value)
+        if table.key.isRowID { order.append(keyNames(of: arm)[0] + (rowIDDescending ? " DESC" : "")) }
+        return text + " ORDER BY " + order.joined(separator: ", ")
+    }
 
+    private func keyNames(of arm: Arm) -> [String] { arm.readsTarget ? table.key.target : table.key.source }
+
+    /// Whether an arm subtracts the number of the ledger's entries from its count.
+    private func subtractsLedger(_ arm: Arm) -> Bool {
+        // All that the ledger has is among the rows that are not narrowed, unless rows return.
+        arm.isCount && arm.hasLedger && plan.constraints.isEmpty && !table.isReturning
+    }
+
+    private func count(_ arm: Arm) -> String {
+        guard subtractsLedger(arm) else { return "count(*)" }
+        // By the rowid, a plan of which the lower bound is not the watermark's counts fewer of them.
+        let settled = table.key.isRowID ? " WHERE key >= ?\(extraParameter)" : ""
+        return "count(*) - (SELECT count(*) FROM \(table.sql.ledger)\(settled))"
+    }
+
+    /// The results that an arm selects of a row.
+    private func results(of arm: Arm, where isPending: [String]) -> [String] {
+        let selected = arm.isKeysOnly ? columns.prefix(indexedCount) : columns[...]
+        let settled = arm.readsTarget || isLookup ? "0" : settled(hasLedger: arm.hasLedger)
+        return keyNames(of: arm) + [settled]
+            + selected.map { column in
+                if arm.readsTarget { return table.quotedColumns[column] }
+                let mapped = table.sql.columns[column]
+                return mapped.mayFail ? Self.evaluating(mapped.value, where: isPending) : mapped.value
+            }
+    }
+
+    /// A column as constraints and the order of rows have it.
+    private func operand(_ column: Int, of arm: Arm, where isPending: [String]) -> String {
+        if arm.readsTarget { return table.quotedColumns[column] }
+        let mapped = table.sql.columns[column]
+        // What is in an index has failed on no row, and a column of the source's own compares by its affinity.
+        guard mapped.mayFail, mapped.plain == nil, !table.hasIndexedExpressions else { return mapped.operand }
+        let collation = SQLIdentifier.quoted(table.target.columns[column].collation)
+        return Self.evaluating(mapped.value, where: isPending) + " COLLATE \(collation)"
+    }
+
+    /// Which rows an arm gives.
+    private func terms(of arm: Arm, where isPending: [String]) -> [String] {
+        let key = table.key
+        let keyNames = keyNames(of: arm)
         var terms: [String] = []
         if arm == .sourceRow {
             terms.append(key.equals(keyNames, key.parameters(from: 1)))
@@ -211,41 +245,33 @@ final class UnionArms {
             terms += plan.constraints.enumerated().map { offset, constraint in
                 let parameter = "?\(offset + 1)"
                 if constraint.column < 0 { return "\(keyNames[0]) \(symbol(constraint.comparison)) \(parameter)" }
-                let other = isTarget ? parameter : mapped[constraint.column].converted(parameter)
-                return "\(operand(constraint.column)) \(symbol(constraint.comparison)) \(other)"
+                let other = arm.readsTarget ? parameter : table.sql.columns[constraint.column].converted(parameter)
+                return
+                    "\(operand(constraint.column, of: arm, where: isPending)) \(symbol(constraint.comparison)) \(other)"
             }
         }
         if arm == .targetRow { terms.append(key.equals(keyNames, key.parameters(from: extraParameter))) }
         if arm == .targetAfter, let following {
             terms.insert(key.compares(keyNames, following, key.parameters(from: extraParameter)), at: 0)
         }
-        if arm == .source || arm == .sourceWithLedger || isKeysOnly {
+        if arm == .source || arm == .sourceWithLedger || arm.isKeysOnly {
             // First, since SQLite seeks by the first of several lower bounds: see `UnionCursor.firstKey`.
             if isBounded, isBoundedByKey { terms.insert(table.sql.isBeyond(extraParameter), at: 0) }
-            if hasLedger, isLookup { terms.append("NOT \(table.sql.isSettled)") }
+            if arm.hasLedger, isLookup { terms.append("NOT \(table.sql.isSettled)") }
         }
-        if isCount, !isTarget {
+        if arm.isCount, !arm.readsTarget {
             if isBounded {
                 // Of two ways to find the rows, the index is to be taken.
                 terms.append(table.sql.isBeyond(extraParameter, isIndexed: isBoundedByKey))
             }
-            if hasLedger, !subtractsLedger { terms.append("NOT \(table.sql.isSettled)") }
+            if arm.hasLedger, !subtractsLedger(arm) { terms.append("NOT \(table.sql.isSettled)") }
         }
         // Without the other columns, the condition is checked when the row is fetched, by its key.
-        if isKeysOnly { terms += key.belongingUnsought }
-        if !isTarget, !isKeysOnly, !table.sql.condition.isEmpty {
+        if arm.isKeysOnly { terms += key.belongingUnsought }
+        if !arm.readsTarget, !arm.isKeysOnly, !table.sql.condition.isEmpty {
             terms.append(String(table.sql.condition.dropFirst(5)))
         }
-
-        var text = "SELECT \(result.joined(separator: ", ")) FROM \(from)"
-        if !terms.isEmpty { text += " WHERE " + terms.joined(separator: " AND ") }
-        if arm == .targetRow || arm == .sourceRow || isCount { return text }
-        if isLookup { return text + " LIMIT 1" }
-        var order = zip(mergeColumns, mergeTerms).filter { $0.0 >= 0 }.map { column, term in
-            operand(column) + (term.isDescending ? " DESC" : "")
-        }
-        if key.isRowID { order.append(keyNames[0] + (rowIDDescending ? " DESC" : "")) }
-        return text + " ORDER BY " + order.joined(separator: ", ")
+        return terms
     }
 
     /// What holds for the source's rows that are pending, as far as the arm does not pass over others.

@@ -66,21 +66,8 @@ struct UnionPlanner {
 
         let isDistinct = info.wantsDistinct && best.consumesOrder && canSkipEqual(order, info.usedColumns)
         if isDistinct { best.merge = .ordered(order, rowIDDescending: false) }
-        var constraints: [UnionPlan.Constraint] = []
         // An IN is a scan for each of its values, which is worth it where an index finds them.
-        let used = usable.filter { !$0.isMembership || best.fixed.contains($0.column) }
-        for (position, item) in used.enumerated() {
-            let isChecked = item.takesNumbers && !(Self.forgetsRowValues && Self.ranges.contains(item.comparison))
-            info.use(constraint: item.index, asArgument: position, isChecked: isChecked)
-            constraints.append(
-                UnionPlan.Constraint(
-                    column: item.column,
-                    comparison: item.comparison,
-                    takesNumbers: item.takesNumbers,
-                    argument: position
-                )
-            )
-        }
+        let constraints = use(usable.filter { !$0.isMembership || best.fixed.contains($0.column) }, info)
         if best.consumesOrder { info.setOrderConsumed() }
         if case .lookup = best.merge { info.setUnique() }
         info.setEstimatedCost(best.cost)
@@ -97,6 +84,20 @@ struct UnionPlanner {
             isDistinct: isDistinct,
             mayCompareTextAsNumber: mayCompareTextAsNumber
         )
+    }
+
+    /// Has SQLite hand over the values of constraints to the scan.
+    private func use(_ used: [Usable], _ info: IndexInfo) -> [UnionPlan.Constraint] {
+        used.enumerated().map { position, item in
+            let isChecked = item.takesNumbers && !(Self.forgetsRowValues && Self.ranges.contains(item.comparison))
+            info.use(constraint: item.index, asArgument: position, isChecked: isChecked)
+            return UnionPlan.Constraint(
+                column: item.column,
+                comparison: item.comparison,
+                takesNumbers: item.takesNumbers,
+                argument: position
+            )
+        }
     }
 
     /// Whether of rows that are equal in the columns of an order one may stand for all: the statement uses nothing else, and values
@@ -297,16 +298,7 @@ struct UnionPlanner {
             )
         }
 
-        var rows = Self.assumedRows
-        if !fixed.isEmpty { rows = isLastUnique ? 1 : max(2, 11 - Double(fixed.count)) }
-        let bounded = fixed.count < terms.count ? terms[fixed.count].column : nil
-        if let bounded, hasColumnCollation(terms[fixed.count]) {
-            let comparisons = usable.filter { $0.column == bounded }.map(\.comparison)
-            if comparisons.contains(.greater) || comparisons.contains(.greaterOrEqual) { rows /= 4 }
-            if comparisons.contains(.less) || comparisons.contains(.lessOrEqual) { rows /= 4 }
-            if comparisons.count > 1 { rows /= 4 }
-        }
-        rows = max(rows, 1)
+        let rows = estimatedRows(usable, terms, fixed: fixed.count, isUnique: isLastUnique)
         let isNarrowed = rows < Self.assumedRows
         let wanted = order.filter { !alike.contains($0.column) }
         // Columns that are sought by values that may not make all rows alike, and are wanted in order all the same.
@@ -329,6 +321,26 @@ struct UnionPlanner {
             rows: rows,
             total: cost + sorting
         )
+    }
+
+    /// How many rows SQLite assumes to find.
+    ///
+    /// - Parameters:
+    ///   - fixed: How many of the terms have a value given.
+    ///   - isUnique: Whether one row at most has these values.
+    private func estimatedRows(_ usable: [Usable], _ terms: [TableSchema.Index.Term], fixed: Int, isUnique: Bool)
+        -> Double
+    {
+        var rows = Self.assumedRows
+        if fixed > 0 { rows = isUnique ? 1 : max(2, 11 - Double(fixed)) }
+        let bounded = fixed < terms.count ? terms[fixed].column : nil
+        if let bounded, hasColumnCollation(terms[fixed]) {
+            let comparisons = usable.filter { $0.column == bounded }.map(\.comparison)
+            if comparisons.contains(.greater) || comparisons.contains(.greaterOrEqual) { rows /= 4 }
+            if comparisons.contains(.less) || comparisons.contains(.lessOrEqual) { rows /= 4 }
+            if comparisons.count > 1 { rows /= 4 }
+        }
+        return max(rows, 1)
     }
 
     /// Whether the index compares its column as the column itself does, and the merge can do it too.

@@ -22,16 +22,7 @@ struct Rebuild {
         for trigger in feeds.flatMap({ MoveSQL.dropTriggers($0.id) }) + (try dropTriggers()) {
             try connection.execute(trigger)
         }
-        let id = Identifiers.next()
-        let backup = try TableBackup(
-            connection: connection,
-            table: old,
-            name: "\(TableRecord.backupPrefix)\(id)"
-        ).make()
-        try connection.execute(wish.schema)
-        for index in wish.indexes { try connection.execute(index) }
-        guard let new = try reader.table(old.name) else { throw refuse(.misuse, "table \(old.name) was not created") }
-
+        let (backup, new) = try remake()
         let rebuilds = Set(records.filter(\.isRebuild).map(\.migration))
         let migration =
             migrations.first { rebuilds.contains($0.id) }
@@ -55,17 +46,9 @@ struct Rebuild {
             for feed in feeds { try moveRest(feed, migrations, into: backup) }
             (move, reason) = try Self.move(wish, migration, from: backup, to: new, former: old.sql, on: connection)
         }
-
-        try move?.checkConstraints(statements)
-        let joinedMoves =
-            canJoin
-            ? zip(chains, joined).compactMap { chain, record in record.map { chain.beginning($0, on: connection) } }
-            : []
-        for joined in joinedMoves {
-            let rows = joined.sql.isPending(after: joined.record.watermark)
-            try joined.checkExpressions(of: rows)
-            try joined.checkConstraints(of: rows, statements)
-        }
+        let links = canJoin ? zip(chains, joined).compactMap { chain, record in record.map { (chain, $0) } } : []
+        let joinedMoves = links.map { chain, record in chain.beginning(record, on: connection) }
+        try checkConstraints(of: move, joinedMoves)
 
         // Only a move can set rows aside.
         let isSmall =
@@ -76,19 +59,8 @@ struct Rebuild {
         if isOnline, let move { try checkOtherKeys(move.record.columns, from: backup, to: new) }
         if !isOnline { try copy(columns, from: backup, to: new) }
         for trigger in wish.triggers + fences.map(\.sql) { try connection.execute(trigger) }
-        if canJoin {
-            for (chain, joined) in zip(chains, joined) {
-                if let joined { try chain.store(joined, in: store) }
-            }
-        }
-        if isOnline, let move {
-            try store.create()
-            try store.save(migration)
-            try move.store(in: store)
-            try Claims(connection: connection, migration: migration).stake(move.record)
-            _ = try move.settleFailing(statements)
-            try connection.create(move.letMove(), in: "main")
-        }
+        for (chain, record) in links { try chain.store(record, in: store) }
+        if isOnline, let move { try begin(move, of: migration) }
         for joined in joinedMoves {
             _ = try joined.settleFailing(of: joined.sql.isPending(after: joined.record.watermark), statements)
         }
@@ -100,6 +72,40 @@ struct Rebuild {
             way: isOnline || comesOn ? .online : .atOnce,
             reason: isSmall && canJoin ? nil : reason
         )
+    }
+
+    /// Gives the table as it was another name, and creates the one that is wanted, with its indexes.
+    private func remake() throws -> (backup: TableSchema, new: TableSchema) {
+        let id = Identifiers.next()
+        let backup = try TableBackup(
+            connection: connection,
+            table: old,
+            name: "\(TableRecord.backupPrefix)\(id)"
+        ).make()
+        try connection.execute(wish.schema)
+        for index in wish.indexes { try connection.execute(index) }
+        guard let new = try reader.table(old.name) else { throw refuse(.misuse, "table \(old.name) was not created") }
+        return (backup, new)
+    }
+
+    /// Makes sure that the rows of the move, and those that have yet to come from earlier moves, fit the new table.
+    private func checkConstraints(of move: Beginning?, _ joined: [Beginning]) throws {
+        try move?.checkConstraints(statements)
+        for joined in joined {
+            let rows = joined.sql.isPending(after: joined.record.watermark)
+            try joined.checkExpressions(of: rows)
+            try joined.checkConstraints(of: rows, statements)
+        }
+    }
+
+    /// Has the rows of the former table move in steps.
+    private func begin(_ move: Beginning, of migration: MigrationRecord) throws {
+        try store.create()
+        try store.save(migration)
+        try move.store(in: store)
+        try Claims(connection: connection, migration: migration).stake(move.record)
+        _ = try move.settleFailing(statements)
+        try connection.create(move.letMove(), in: "main")
     }
 
     private func storedRecords(_ matching: ColumnMatching) throws -> [ColumnRecord] {

@@ -135,7 +135,7 @@ final class AccessWatch {
             return .allow
         }
         violated.insert(id)
-        return isPreparing ? .allow : .deny
+        return decisionOnViolation
     }
 
     private func spelled(_ name: String) -> Int64? {
@@ -184,37 +184,58 @@ final class AccessWatch {
             isStopped = true
             return .deny
         }
+        noteWrites(event)
+        guard isWatching || hasState else { return .allow }
+        if changesState(event) { return .deny }
+        guard isWatching else { return .allow }
+        if reachesMovingTables(event) { return decisionOnViolation }
+        switch event.action {
+        case .read, .insert, .update, .delete: return decideOnRows(event)
+        default: return .allow
+        }
+    }
+
+    /// Notes what the statement being prepared writes, or that another one is prepared anew.
+    private func noteWrites(_ event: AuthorizerEvent) {
         if !isPreparing {
             hasPreparedAnew = true
         } else if Self.writes.contains(event.action) {
             if writtenSchema == nil, !event.hasAccessor { writtenSchema = event.schema }
             if event.schema == "main" { writesTarget = true }
         }
-        guard isWatching || hasState else { return .allow }
+    }
+
+    /// Whether the event is a change of the engine's own tables, which must not be made.
+    private func changesState(_ event: AuthorizerEvent) -> Bool {
         switch event.action {
         // Where no table moves any more, a VACUUM writes copies of them, which are in another schema.
         case .insert, .update, .delete, .dropTable:
-            if isWatching || event.schema == "main", keepsState(from: event, event.first) { return .deny }
+            (isWatching || event.schema == "main") && keepsState(from: event, event.first)
         case .alterTable:
-            if isWatching || event.first == "main", keepsState(from: event, event.second) { return .deny }
-        default: break
+            (isWatching || event.first == "main") && keepsState(from: event, event.second)
+        default: false
         }
-        guard isWatching else { return .allow }
+    }
+
+    /// Whether a trigger or a virtual table reaches moving tables by the event. Notes these tables.
+    private func reachesMovingTables(_ event: AuthorizerEvent) -> Bool {
         if let accessor = event.accessor, let touched = triggers.touched[accessor]?.intersection(moving.values),
             !touched.isEmpty
         {
             violated.formUnion(touched)
-            return isPreparing ? .allow : .deny
+            return true
         }
         let needed = contents.tables(neededBy: event, of: event.accessor.flatMap { triggers.rowReaders[$0] })
-        if !needed.isDisjoint(with: moving.values) {
-            violated.formUnion(needed.intersection(moving.values))
-            return isPreparing ? .allow : .deny
-        }
-        switch event.action {
-        case .read, .insert, .update, .delete: break
-        default: return .allow
-        }
+        if needed.isDisjoint(with: moving.values) { return false }
+        violated.formUnion(needed.intersection(moving.values))
+        return true
+    }
+
+    /// What is decided on an access past the overlay. A statement that already runs must not get any further.
+    private var decisionOnViolation: AuthorizerDecision { isPreparing ? .allow : .deny }
+
+    /// Decides on an access to the rows of a table.
+    private func decideOnRows(_ event: AuthorizerEvent) -> AuthorizerDecision {
         guard let name = event.first else { return .allow }
         guard let schema = event.schema else { return decideWithoutSchema(event, name) }
         if schema.hasPrefix(MigrationRecord.schemaPrefix) {
@@ -225,24 +246,26 @@ final class AccessWatch {
         if event.action != .read, event.hasAccessor, SQLIdentifier.equal(schema, "temp"), let id = moving[name] {
             // A TEMP trigger of the application's: its names mean the union tables, which cannot be written.
             violated.insert(id)
-            return isPreparing ? .allow : .deny
+            return decisionOnViolation
         }
         // Of a read of no column, as the statement spells it.
-        guard SQLIdentifier.equal(schema, "main"), let id = moving[name] ?? spelled(name) else { return .allow }
-        if let accessor = event.accessor {
-            if OwnNames.isTrigger(accessor) { return .allow }
-            if event.action == .read, triggers.rowReaders[accessor] == id,
-                !traits.commonTables.contains(SQLIdentifier.lowercased(accessor))
-            {
-                return .allow
-            }
-            // A program that does not mention the table writes another one, of which a key refers to it.
-            if event.action == .read, actedOn.contains(id), triggers.isTrigger(accessor) { return .allow }
-        } else if id == redirected || actedOn.contains(id) {
+        guard SQLIdentifier.equal(schema, "main"), let id = moving[name] ?? spelled(name), !isRight(event, on: id)
+        else {
             return .allow
         }
         violated.insert(id)
-        // A statement that is already being run must not get any further.
-        return isPreparing ? .allow : .deny
+        return decisionOnViolation
+    }
+
+    /// Whether an access to a moving table's own rows misses none of the table's rows.
+    private func isRight(_ event: AuthorizerEvent, on id: Int64) -> Bool {
+        guard let accessor = event.accessor else { return id == redirected || actedOn.contains(id) }
+        if OwnNames.isTrigger(accessor) { return true }
+        guard event.action == .read else { return false }
+        if triggers.rowReaders[accessor] == id, !traits.commonTables.contains(SQLIdentifier.lowercased(accessor)) {
+            return true
+        }
+        // A program that does not mention the table writes another one, of which a key refers to it.
+        return actedOn.contains(id) && triggers.isTrigger(accessor)
     }
 }

@@ -44,47 +44,19 @@ extension Database {
         // Where it cannot be done, nothing else depends on it.
         _ = try? WholeFile.finishWiping(sourcePath)
         let made = try WholeFile.create(path, key, from: sourcePath, source.key)
-        var configuration = configuration
-        configuration.createsFile = false
-        configuration.movesWholeFile = true
-        let others = configuration.sourceKey
-        let resolved = FilePath.resolved(sourcePath)
-        let sourceKey = source.key
-        configuration.sourceKey = { $0 == resolved ? sourceKey : others?($0) }
-        try self.init(path: path, key: key, configuration: configuration)
+        try self.init(path: path, key: key, configuration: configuration.movingAll(ofFile: sourcePath, source.key))
         let note = try engine.withStepper { stepper in
-            if made == nil, FilePath.exists(sourcePath) { try WholeFile.checkSource(sourcePath, sourceKey, stepper) }
+            if made == nil, FilePath.exists(sourcePath) { try WholeFile.checkSource(sourcePath, source.key, stepper) }
             return try WholeFileNote.read(stepper.connection)
         }
-        if made == nil, FilePath.isGone(sourcePath) {
-            // It may have ended. Before it has begun, all rows are there.
-            guard note == .none else {
-                close()
-                throw WholeFile.missing(sourcePath, path)
-            }
-            let isMissed = try engine.withStepper { try $0.load().tables.contains { $0.phase == .starting } }
-            if !isMissed { return }
-        }
+        if made == nil, FilePath.isGone(sourcePath), try !isMissed(sourcePath, note) { return }
         var cause: (any Error)?
         do {
             if note != .withdrawn {
-                // The application may have made tables of its own since, at an earlier launch.
-                let tables = try WholeFile.tableNames(sourcePath, sourceKey, movingTo: path)
-                try addMigration(
-                    source: source,
-                    retirement: retirement,
-                    givingUp: givenUp,
-                    allowsNoTables: true
-                ) { table in
-                    table.movesWithFile = true
-                    guard tables.contains(table.name) else { return }
-                    table.sourceTable = table.name
-                    // What the triggers keep comes over from the source as well.
-                    table.firesTriggers = false
-                }
+                try addMigration(ofAll: source, sourcePath, retirement, givingUp: givenUp)
                 let isFinished = try engine.withStepper { stepper in
                     // Another process may have emptied it to make it anew.
-                    try WholeFile.compare(sourcePath, sourceKey, finishing: true, stepper)
+                    try WholeFile.compare(sourcePath, source.key, finishing: true, stepper)
                         && (made != nil || !WholeFile.isEmpty(stepper.connection))
                 }
                 if isFinished { return }
@@ -96,20 +68,55 @@ extension Database {
             }
             // An old build may have had its turn since another process made the file, which can be made anew then.
             let isSame = try? engine.withStepper {
-                try WholeFile.compare(sourcePath, sourceKey, finishing: false, $0)
+                try WholeFile.compare(sourcePath, source.key, finishing: false, $0)
             }
             guard isSame == false else { throw error }
             cause = error
         }
+        withdraw(key, from: sourcePath, source.key)
+        throw WholeFile.changed(sourcePath, path, cause: cause as? SQLiteError)
+    }
+
+    /// Whether a source that is gone still has rows to come.
+    ///
+    /// - Throws: ``MigrationError`` if their move has not begun.
+    private func isMissed(_ source: String, _ note: WholeFileNote) throws -> Bool {
+        // It may have ended. Before it has begun, all rows are there.
+        guard note == .none else {
+            close()
+            throw WholeFile.missing(source, path)
+        }
+        return try engine.withStepper { try $0.load().tables.contains { $0.phase == .starting } }
+    }
+
+    /// Has the source's tables move, and leaves out tables that the application has made in the new file.
+    private func addMigration(
+        ofAll source: MigrationSource,
+        _ sourcePath: String,
+        _ retirement: SourceRetirement,
+        givingUp names: Set<String>
+    ) throws {
+        // The application may have made tables of its own since, at an earlier launch.
+        let tables = try WholeFile.tableNames(sourcePath, source.key, movingTo: path)
+        try addMigration(source: source, retirement: retirement, givingUp: names, allowsNoTables: true) { table in
+            table.movesWithFile = true
+            guard tables.contains(table.name) else { return }
+            table.sourceTable = table.name
+            // What the triggers keep comes over from the source as well.
+            table.firesTriggers = false
+        }
+    }
+
+    /// Takes the file back, since the source has changed after the file was made.
+    private func withdraw(_ key: EncryptionKey?, from source: String, _ sourceKey: EncryptionKey?) {
         // Nobody has used it yet. Where it cannot be taken back, the next launch tries that again.
-        try? engine.withStepper { try Setup(stepper: $0).takeBackWithdrawn(from: sourcePath) }
-        try? WholeFile.unfenceVirtualTables(sourcePath, sourceKey, of: path)
+        try? engine.withStepper { try Setup(stepper: $0).takeBackWithdrawn(from: source) }
+        try? WholeFile.unfenceVirtualTables(source, sourceKey, of: path)
         // As another one's cancellation has left it.
         let isWithdrawn = (try? engine.withStepper { try WholeFileNote.read($0.connection) }) == .withdrawn
         let deadline = ContinuousClock.now + Stepper.patience
         while isWithdrawn, (try? stepMigration().isFinished) == false, ContinuousClock.now < deadline {}
         takeBack(key, nil, .withdrawn)
-        throw WholeFile.changed(sourcePath, path, cause: cause as? SQLiteError)
     }
 
     private func takeBack(_ key: EncryptionKey?, _ made: Set<String>?, _ note: WholeFileNote) {
@@ -229,6 +236,18 @@ extension Database {
         givingUp names: Set<String> = []
     ) throws {
         try WholeFile.wipe(path, key, movedTo: (target, targetKey), givingUp: names)
+    }
+}
+
+extension DatabaseConfiguration {
+    /// The same configuration, for a file into which all of another file moves.
+    fileprivate func movingAll(ofFile source: String, _ key: EncryptionKey?) -> DatabaseConfiguration {
+        var configuration = self
+        configuration.createsFile = false
+        configuration.movesWholeFile = true
+        let resolved = FilePath.resolved(source)
+        configuration.sourceKey = { [sourceKey] in $0 == resolved ? key : sourceKey?($0) }
+        return configuration
     }
 }
 

@@ -73,15 +73,21 @@ extension Outliner {
         case .within where self.word(at: position + 1) == .group && kind(at: position + 2) == .leftParen:
             position += 2
         default:
-            if word.isJoinWord, !state.wantsOperand {
-                if state.depth == 0 { return false }
-                throw Unknown()
-            }
-            if !word.isReserved { return try scanNameWord(in: scope, &state) }
-            if state.depth == 0 { return false }
-            try scanReservedInParentheses(word)
-            state.wantsOperand = true
+            return try scanOtherWord(word, in: scope, &state)
         }
+        return true
+    }
+
+    /// Takes a word that has no meaning of its own in an expression: a name, or a word of a clause that stands in parentheses.
+    private func scanOtherWord(_ word: Keyword, in scope: Int, _ state: inout ScanState) throws(Unknown) -> Bool {
+        if word.isJoinWord, !state.wantsOperand {
+            if state.depth == 0 { return false }
+            throw Unknown()
+        }
+        if !word.isReserved { return try scanNameWord(in: scope, &state) }
+        if state.depth == 0 { return false }
+        try scanReservedInParentheses(word)
+        state.wantsOperand = true
         return true
     }
 
