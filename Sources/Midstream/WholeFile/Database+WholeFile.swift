@@ -49,7 +49,15 @@ extension Database {
             if made == nil, FilePath.exists(sourcePath) { try WholeFile.checkSource(sourcePath, source.key, stepper) }
             return try WholeFileNote.read(stepper.connection)
         }
-        if made == nil, FilePath.isGone(sourcePath), try !isMissed(sourcePath, note) { return }
+        if made == nil, FilePath.isGone(sourcePath) {
+            // It may have ended. Before it has begun, all rows are there.
+            guard note == .none else {
+                close()
+                throw WholeFile.missing(sourcePath, path)
+            }
+            let isMissed = try engine.withStepper { try $0.load().tables.contains { $0.phase == .starting } }
+            if !isMissed { return }
+        }
         var cause: (any Error)?
         do {
             if note != .withdrawn {
@@ -77,19 +85,9 @@ extension Database {
         throw WholeFile.changed(sourcePath, path, cause: cause as? SQLiteError)
     }
 
-    /// Whether a source that is gone still has rows to come.
-    ///
-    /// - Throws: ``MigrationError`` if their move has not begun.
-    private func isMissed(_ source: String, _ note: WholeFileNote) throws -> Bool {
-        // It may have ended. Before it has begun, all rows are there.
-        guard note == .none else {
-            close()
-            throw WholeFile.missing(source, path)
-        }
-        return try engine.withStepper { try $0.load().tables.contains { $0.phase == .starting } }
-    }
-
     /// Has the source's tables move, and leaves out tables that the application has made in the new file.
+    ///
+    /// - Parameter sourcePath: The source's path as the application gave it.
     private func addMigration(
         ofAll source: MigrationSource,
         _ sourcePath: String,
@@ -97,7 +95,7 @@ extension Database {
         givingUp names: Set<String>
     ) throws {
         // The application may have made tables of its own since, at an earlier launch.
-        let tables = try WholeFile.tableNames(sourcePath, source.key, movingTo: path)
+        let tables = try WholeFile.tableNames(sourcePath, source.key, movingTo: self.path)
         try addMigration(source: source, retirement: retirement, givingUp: names, allowsNoTables: true) { table in
             table.movesWithFile = true
             guard tables.contains(table.name) else { return }
@@ -111,7 +109,7 @@ extension Database {
     private func withdraw(_ key: EncryptionKey?, from source: String, _ sourceKey: EncryptionKey?) {
         // Nobody has used it yet. Where it cannot be taken back, the next launch tries that again.
         try? engine.withStepper { try Setup(stepper: $0).takeBackWithdrawn(from: source) }
-        try? WholeFile.unfenceVirtualTables(source, sourceKey, of: path)
+        try? WholeFile.unfenceVirtualTables(source, sourceKey, of: self.path)
         // As another one's cancellation has left it.
         let isWithdrawn = (try? engine.withStepper { try WholeFileNote.read($0.connection) }) == .withdrawn
         let deadline = ContinuousClock.now + Stepper.patience
