@@ -1,31 +1,33 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Watches what statements being prepared would do to moving tables past the overlay.
+/// Watches which rows of moving tables a statement that SQLite prepares would access past the overlay.
 ///
-/// An access to a moving table's own rows is right when a redirected write of that very table makes it. Any other, by a
-/// trigger or view of the application or by a construct that the router does not know, would see the target's part
-/// alone: then the table is drained, not answered wrongly.
+/// A redirected write may access the rows of its own moving table in `main`. Any other access to a moving table's rows
+/// there, by a trigger or view of the application or by a construct that the router does not know, would see only the
+/// target's part. Then the table is drained, so that the statement does not give a wrong answer.
 ///
-/// It has more than 15 stored properties: SQLite reports accesses one by one, and the sum is read once the statement is prepared.
+/// It has more than 15 stored properties: SQLite reports accesses one by one, and the result is read once the statement
+/// is prepared.
 final class AccessWatch {
     /// The moving tables' names as SQLite spells them, and their ids.
     var moving: [String: Int64] = [:]
     /// The table that the statement's redirected write goes to.
     private var redirected: Int64?
-    /// The moving tables that foreign keys may read and write on behalf of the statement.
+    /// The moving tables that foreign keys may read and write on behalf of the statement that is being prepared.
     private var actedOn: Set<Int64> = []
-    /// The moving tables whose enforced keys promote what they need, whatever writes.
+    /// The moving tables whose enforced foreign keys promote the rows that they need, whichever statement writes.
     var enforced: Set<Int64> = []
-    /// Whether the statement is one that the router made of both sides.
+    /// Whether the router made the statement so that it reads the target's table and the source's.
     private var readsBothSides = false
-    /// The tables that were accessed otherwise.
+    /// The moving tables that the statement would access past the overlay.
     private(set) var violated: Set<Int64> = []
-    /// A table of an attached source that a name without a schema fell through to, since no other schema has it.
+    /// A table of an attached source that a name without a schema means, because neither `temp` nor `main` has the
+    /// name.
     private(set) var strayTable: String?
     /// A table of the engine's own that the statement would change.
     private(set) var stateTable: String?
-    /// Tables of which rows are read but no columns, by names without a schema.
+    /// The tables of which the statement reads rows but no columns. SQLite reports such a table without its schema.
     private(set) var unqualified: Set<String> = []
     /// The views whose TEMP twins read the union tables.
     var twins: Set<String> = []
@@ -33,38 +35,39 @@ final class AccessWatch {
     var triggers = TriggerTexts()
     /// The virtual tables that read moving ones.
     var contents = ContentTables()
-    /// Before 3.20, SQLite does not tell of a read of no column, as by `count(*)`.
+    /// Whether SQLite reports a read of no column, as by `count(*)`. Before 3.20 it does not.
     static let isToldOfEveryRead = Connection.libraryVersionNumber >= 3_020_000
-    /// Whether the statement being prepared was planned for a moving table that has no row at present.
+    /// Whether the plan of the statement being prepared relies on a moving table that has no row at present.
     private(set) var assumesNoRows = false
-    /// Whether tables move or sources are attached: else nothing is looked at but what is prepared anew.
+    /// Whether tables move or sources are attached. If not, the watch notes only what statements write and whether
+    /// SQLite prepares one again, and denies changes of the stored state.
     var isWatching = false
-    /// Whether the file has the stored state of moves, be they of tables all of whose rows have come.
+    /// Whether the file has the stored state of moves, even if all rows of their tables have come.
     var hasState = false
-    /// Whether a statement was prepared anew, since the schema had changed.
+    /// Whether SQLite prepared a statement again because the schema had changed.
     private(set) var hasPreparedAnew = false
-    /// The schema of the table that the statement being prepared writes; `nil` where it writes none.
+    /// The schema of the table that the statement being prepared writes; `nil` if it writes none.
     private(set) var writtenSchema: String?
     /// Whether the statement being prepared writes `main`, itself or by triggers.
     private(set) var writesTarget = false
-    /// The statement that must not be prepared anew as it begins to run.
+    /// The statement that SQLite must not prepare again as it begins to run.
     private var kept: Statement?
-    /// The engine's own tables of which a VACUUM may write copies.
+    /// The engine's own tables that a VACUUM may copy; `nil` while no VACUUM runs.
     private var vacuumed: Set<String>?
-    /// Whether the statement that begins was kept from it, since the schema has changed.
+    /// Whether the watch kept a statement from beginning, because the schema has changed.
     private(set) var isStopped = false
-    /// Of the statement that is being prepared. Nothing is known of one that is not watched.
+    /// The traits of the statement that is being prepared; ``QueryTraits/unknown`` if the statement is not watched.
     private(set) var traits = QueryTraits.unknown
     private(set) var isPreparing = false
-    /// Whether a statement of the application's begins to run, which is when SQLite may prepare it anew.
+    /// Whether a statement of the application begins to run. At that moment SQLite may prepare it again.
     private var isBeginning = false
 
-    /// Whether what is being prepared is a statement of the application's.
+    /// Whether SQLite is preparing a statement of the application, for the first time or again.
     var isActive: Bool { isPreparing || isBeginning }
 
-    /// Watches one statement being prepared.
+    /// Watches SQLite prepare one statement.
     ///
-    /// - Returns: The tables that it would access past the overlay.
+    /// - Returns: The result of `body`, and the moving tables that the statement would access past the overlay.
     func preparing<Result>(_ route: Route, _ body: () throws -> Result) rethrows -> (Result, violated: Set<Int64>) {
         violated.removeAll()
         strayTable = nil
@@ -83,7 +86,7 @@ final class AccessWatch {
         return (result, violated)
     }
 
-    /// Watches one statement beginning to run, which SQLite may prepare anew.
+    /// Watches one statement begin to run. SQLite may prepare it again then.
     func beginning<Result>(_ route: Route, _ body: () throws -> Result) rethrows -> Result {
         violated.removeAll()
         strayTable = nil
@@ -96,36 +99,39 @@ final class AccessWatch {
         return try body()
     }
 
-    /// Runs `body`, in which a statement begins to run, and fails rather than being prepared anew: ``isStopped`` tells.
+    /// Runs `body`, in which a statement begins to run. If SQLite would prepare the statement again, the statement
+    /// fails instead, and ``isStopped`` is set.
     func keeping<Result>(_ statement: Statement, _ body: () throws -> Result) rethrows -> Result {
         kept = statement
         defer { kept = nil }
         return try body()
     }
 
-    /// Whether the last statement that began was kept from it; asked once.
+    /// Whether the watch kept the last statement from beginning. The answer is given once.
     func takeStop() -> Bool {
         defer { isStopped = false }
         return isStopped
     }
 
-    /// Runs `body`, in which a VACUUM runs, and fails where it finds other tables of the engine's own than these:
-    /// ``isStopped`` tells. It looks at no schema before it has the lock, and not whether that has changed.
+    /// Runs `body`, in which a VACUUM runs. If the VACUUM finds a table of the engine's own that is not in `tables`, it
+    /// fails, and ``isStopped`` is set. A VACUUM looks at no schema before it has the lock, and does not check whether
+    /// the schema has changed.
     func vacuuming<Result>(_ tables: Set<String>, _ body: () throws -> Result) rethrows -> Result {
         vacuumed = tables
         defer { vacuumed = nil }
         return try body()
     }
 
-    /// Whether the statement that begins must not go on.
+    /// Whether the watch must stop the statement that begins.
     private func stops(_ event: AuthorizerEvent) -> Bool {
-        // Once it is running, what is prepared is of a virtual table or a function that it calls.
+        // Once the statement is running, SQLite prepares only statements of a virtual table or a function that the
+        // statement calls.
         if let kept, !kept.isBusy { return true }
         guard let vacuumed, event.action == .insert, let table = event.first else { return false }
         return OwnNames.isTable(table) && !vacuumed.contains(table)
     }
 
-    /// A read of no column, as by `count(*)`: SQLite says which table, but not of which schema.
+    /// Decides on a read of no column, as by `count(*)`. SQLite reports the table, but not its schema.
     private func decideWithoutSchema(_ event: AuthorizerEvent, _ name: String) -> AuthorizerDecision {
         guard let accessor = event.accessor, !isCommonTable(accessor) else {
             unqualified.insert(name)
@@ -142,14 +148,14 @@ final class AccessWatch {
         moving.first { SQLIdentifier.equal($0.key, name) }?.value
     }
 
-    /// Whether SQLite names one of the statement's common tables as what reads, and not a trigger or view.
+    /// Whether SQLite names one of the statement's common tables as the reader, and not a trigger or view.
     private func isCommonTable(_ accessor: String) -> Bool {
         if traits.commonTables.isEmpty { return false }
         let name = SQLIdentifier.lowercased(accessor)
         return traits.commonTables.contains(name) && !triggers.names.contains(name)
     }
 
-    /// Notes that the plan of the statement being prepared is for a table without rows, so that it is not kept.
+    /// Notes that the plan of the statement being prepared relies on a table without rows. Such a plan is not kept.
     func noteNoRows() { assumesNoRows = true }
 
     private func begin(_ route: Route) {
@@ -160,7 +166,8 @@ final class AccessWatch {
         traits = route.traits
     }
 
-    /// The statement has begun: what is prepared anew from here on are statements of the engine's own.
+    /// Notes that the statement has begun. If SQLite prepares a statement again from here on, it is one of the engine's
+    /// own.
     func noteBegun() {
         isBeginning = false
         traits = .unknown
@@ -168,7 +175,8 @@ final class AccessWatch {
 
     private static let writes: Set<AuthorizerAction> = [.insert, .update, .delete]
 
-    /// Whether the event is a change of a table of the engine's own, which must not be: rows would be out of sight.
+    /// Whether the event changes a table of the engine's own that tells where rows are. The watch denies such a change,
+    /// since rows would be out of sight.
     private func keepsState(from event: AuthorizerEvent, _ table: String?) -> Bool {
         guard let table, OwnNames.tellsOfRows(table),
             !(event.accessor.map(OwnNames.isTrigger) ?? false)
@@ -195,7 +203,8 @@ final class AccessWatch {
         }
     }
 
-    /// Notes what the statement being prepared writes, or that another one is prepared anew.
+    /// Notes what the statement being prepared writes. If no statement is being prepared, notes that SQLite prepares
+    /// one again.
     private func noteWrites(_ event: AuthorizerEvent) {
         if !isPreparing {
             hasPreparedAnew = true
@@ -205,10 +214,10 @@ final class AccessWatch {
         }
     }
 
-    /// Whether the event is a change of the engine's own tables, which must not be made.
+    /// Whether the event is a change of the engine's own tables that must not be made.
     private func changesState(_ event: AuthorizerEvent) -> Bool {
         switch event.action {
-        // Where no table moves any more, a VACUUM writes copies of them, which are in another schema.
+        // If no table moves any more, a VACUUM may copy the engine's own tables. The copies are in another schema.
         case .insert, .update, .delete, .dropTable:
             (isWatching || event.schema == "main") && keepsState(from: event, event.first)
         case .alterTable:
@@ -217,7 +226,7 @@ final class AccessWatch {
         }
     }
 
-    /// Whether a trigger or a virtual table reaches moving tables by the event. Notes these tables.
+    /// Whether a trigger or a virtual table reaches moving tables by the event. Notes these tables as violated.
     private func reachesMovingTables(_ event: AuthorizerEvent) -> Bool {
         if let accessor = event.accessor, let touched = triggers.touched[accessor]?.intersection(moving.values),
             !touched.isEmpty
@@ -231,7 +240,8 @@ final class AccessWatch {
         return true
     }
 
-    /// What is decided on an access past the overlay. A statement that already runs must not get any further.
+    /// The decision on an access past the overlay. A statement that is being prepared may go on, since the table can be
+    /// drained. A statement that already runs must not.
     private var decisionOnViolation: AuthorizerDecision { isPreparing ? .allow : .deny }
 
     /// Decides on an access to the rows of a table.
@@ -244,11 +254,11 @@ final class AccessWatch {
             return .deny
         }
         if event.action != .read, event.hasAccessor, SQLIdentifier.equal(schema, "temp"), let id = moving[name] {
-            // A TEMP trigger of the application's: its names mean the union tables, which cannot be written.
+            // A TEMP trigger of the application writes. Its names mean the union tables, which cannot be written.
             violated.insert(id)
             return decisionOnViolation
         }
-        // Of a read of no column, as the statement spells it.
+        // For a read of no column, SQLite gives the name as the statement spells it.
         guard SQLIdentifier.equal(schema, "main"), let id = moving[name] ?? spelled(name), !isRight(event, on: id)
         else {
             return .allow
@@ -265,7 +275,8 @@ final class AccessWatch {
         if triggers.rowReaders[accessor] == id, !traits.commonTables.contains(SQLIdentifier.lowercased(accessor)) {
             return true
         }
-        // A program that does not mention the table writes another one, of which a key refers to it.
+        // The trigger's program does not mention this table. It writes another table, of which a foreign key refers to
+        // this one.
         return actedOn.contains(id) && triggers.isTrigger(accessor)
     }
 }
