@@ -3,7 +3,8 @@ internal import SQLiteConnection
 
 // Statements that change the schema.
 extension Router {
-    /// Whether a change of the schema names what only an attached source has, so that SQLite would change that.
+    /// Whether a change of the schema names an object that only an attached source has. SQLite would change the
+    /// source's object.
     func isStray(_ outline: StatementOutline) throws -> Bool {
         switch outline.kind {
         case .dropTable, .dropIndex, .dropView, .dropTrigger, .alterTable, .reindex, .analyze:
@@ -13,7 +14,7 @@ extension Router {
         }
     }
 
-    /// A change of the definition of a moving table, or of what mentions one.
+    /// The route of a change to the definition of a moving table, or of an object that mentions one.
     func changeDefinition(_ outline: StatementOutline, _ text: String, _ route: Route) throws -> Route {
         if let noOperation = try existing(outline, text, route) { return noOperation }
         var route = route
@@ -24,23 +25,23 @@ extension Router {
         return route
     }
 
-    /// CREATE TRIGGER, on a moving table or on a view of one, or with a program that mentions either.
+    /// The route of a CREATE TRIGGER on a moving table or on a view of one, or with a program that mentions either.
     private func trigger(_ outline: StatementOutline, _ text: String, _ route: Route) -> Route {
         var route = route
         if overlay.connection.isInTransaction {
-            // The transaction may go on with a statement that fires it.
+            // A later statement of the transaction may fire the trigger.
             route.drain(overlay.tablesTouched(by: outline), .schemaChange)
         }
         guard let view = outline.onTable, let target = outline.target, isTwin(view) else { return route }
         overlay.watch.triggers.noteOwner(view.name)
-        // It would be the twin's, and go with it.
+        // SQLite would bind the trigger to the view's twin, and drop it with the twin.
         if isTemporary(outline) { return route.draining(allTables, .schemaChange) }
         guard target.schema == nil else { return route }
         return inMain(target, route, outline, text)
     }
 
-    /// The name that an EXPLAIN of a change of the schema must have with its schema: SQLite makes no triggers and indexes
-    /// on virtual tables, and alters none.
+    /// The name that must get its schema in an EXPLAIN of a change of the schema. Without the schema, the name means
+    /// the union table, and SQLite makes no triggers and indexes on virtual tables, and alters none.
     func unlikeVirtual(_ outline: StatementOutline) -> ObjectName? {
         guard let table = outline.onTable ?? outline.target, movingTable(table) != nil else { return nil }
         return switch outline.explained {
@@ -50,8 +51,8 @@ extension Router {
         }
     }
 
-    /// The route of a statement that brings one of these names into `temp`. The moving tables that the name hides are
-    /// drained first.
+    /// The route of a statement that puts an object with one of these names into `temp`. The moving tables that such an
+    /// object hides are drained first.
     ///
     /// - Returns: `nil` if no moving table is hidden.
     func hiding(_ names: [String], _ route: Route) -> Route? {
@@ -61,9 +62,10 @@ extension Router {
 
     // MARK: What is dropped
 
-    /// DROP of a table or view of the overlay's own in `temp`, of which the application knows none.
+    /// The route of a DROP of the overlay's own table or view in `temp`. To the application, such an object does not
+    /// exist.
     ///
-    /// - Returns: `nil` if something else is dropped.
+    /// - Returns: `nil` if the statement drops something else.
     func dropOfOverlay(_ outline: StatementOutline, _ text: String, _ route: Route) throws -> Route? {
         guard outline.kind == .dropTable || outline.kind == .dropView, let target = outline.target,
             try isUnionTable(target) || isTwinInTemp(target)
@@ -85,23 +87,24 @@ extension Router {
         return !overlay.hiddenByTemporaryTables.contains(table.id)
     }
 
-    /// Whether the name is that of a view's twin, with the schema.
+    /// Whether the name has the schema `temp`, and is that of a view's twin.
     private func isTwinInTemp(_ name: ObjectName) -> Bool {
         guard let schema = name.schema, SQLIdentifier.equal(schema, "temp") else { return false }
         return overlay.twins.contains { SQLIdentifier.equal($0, name.name) }
     }
 
-    /// Has a view's twin go with the view, if the statement drops a view.
+    /// If the statement drops a view, the route drops the view's twin as well.
     func dropsView(_ outline: StatementOutline, _ route: Route) -> Route {
         var route = route
         if outline.kind == .dropView, let target = outline.target { route.droppedView = target.name }
         return route
     }
 
-    /// DROP INDEX, on a moving table or another one.
+    /// The route of a DROP INDEX, on a moving table or another one.
     func dropIndex(_ outline: StatementOutline, _ route: Route) -> Route {
-        // The triggers that keep a key unique across the two files are made for the keys that there were. Where they are not,
-        // rows that have yet to move may be what the index is dropped for.
+        // The guard triggers keep the unique keys that the table had when they were made unique across the two files.
+        // So the table is drained before such a key's index is dropped. If the guard triggers do not pass on all keys,
+        // the table is not drained: the application may be dropping the index because of pending rows.
         guard let name = outline.target?.name, let table = tableOfIndex(name), table.isUnique, !table.hasOtherKeys
         else {
             return route
@@ -111,8 +114,8 @@ extension Router {
 
     // MARK: What is there already
 
-    /// CREATE … IF NOT EXISTS of what exists does nothing, and so needs nothing drained. Applications run it at each
-    /// launch.
+    /// CREATE … IF NOT EXISTS of an object that exists does nothing, and so no table is drained for it. Applications
+    /// run such statements at each launch.
     func existing(_ outline: StatementOutline, _ text: String, _ route: Route) throws -> Route? {
         guard outline.isConditional, !isTemporary(outline), let target = outline.target else { return nil }
         switch outline.kind {
@@ -122,7 +125,7 @@ extension Router {
             guard let table = outline.onTable.flatMap(movingTable), tableOfIndex(target.name)?.id == table.id else {
                 return nil
             }
-            // With its schema named, SQLite looks for the index before it looks at the table.
+            // If the index's schema is named, SQLite looks for the index before it looks at the table.
             guard target.schema == nil else { return route }
             return inMain(target, route, outline, text)
         case .createTrigger:
@@ -135,8 +138,8 @@ extension Router {
         }
     }
 
-    /// The moving table that has an index of that name, whether the index is unique, and whether the table has keys that triggers do
-    /// not tell of.
+    /// The moving table that has an index of that name, whether the index is unique, and whether the table has keys
+    /// that the guard triggers do not pass on.
     private func tableOfIndex(_ name: String) -> (id: Int64, isUnique: Bool, hasOtherKeys: Bool)? {
         for table in overlay.byName.values {
             for index in table.target.indexes where SQLIdentifier.equal(index.name, name) {

@@ -2,7 +2,7 @@ internal import SQLText
 internal import SQLiteConnection
 
 /// Decides how a statement runs while tables move: redirects the target of writes to `main`, and says what must be
-/// promoted or drained first. Reads are left as they are, but for a moving table's name spelt with its schema.
+/// promoted or drained first. Leaves reads as they are, except where they name a moving table with its schema.
 ///
 /// Every byte that need not change stays.
 struct Router {
@@ -22,7 +22,8 @@ struct Router {
         switch outline.kind {
         case .select, .explain: return .snapshot(isHeld: readsUnion)
         case .insert, .update, .delete:
-            // What it needs first expires it.
+            // The pragma that switches CHECK constraints off for this statement makes SQLite prepare the statement
+            // again.
             if route.ignoresChecks { return .transaction }
             if case .none = route.preparation {} else { return .transaction }
             let isOutside = try readsUnion && route.redirected == nil && outline.target.map(isOutsideMain) ?? false
@@ -31,10 +32,10 @@ struct Router {
             .dropView, .dropTrigger, .alterTable, .analyze, .reindex:
             let names = [outline.target, outline.onTable].compactMap { $0 }
             if try isTemporary(outline) || names.contains(where: isOutsideMain) {
-                // As a table is made of a query's rows.
+                // A table can be made of a query's rows: CREATE TABLE … AS.
                 return outline.kind == .createTable ? .snapshot(isHeld: readsUnion) : .none
             }
-            // What is taken out of the overlay has SQLite prepare the statement anew.
+            // Taking objects out of the overlay makes SQLite prepare the statement again.
             let changesOverlay =
                 outline.kind == .alterTable || outline.kind == .dropView && names.contains(where: isTwin)
             return !overlay.isEmpty && changesOverlay ? .transaction : .unlessPreparedAnew
@@ -56,7 +57,7 @@ struct Router {
     ]
     private static let pragmasThatReadRows: Set = ["foreign_key_check", "integrity_check", "quick_check"]
 
-    /// Whether a name means something of `temp`, or of a file that the application has attached.
+    /// Whether a name means an object of `temp`, or of a file that the application has attached.
     private func isOutsideMain(_ name: ObjectName) throws -> Bool {
         if let schema = name.schema, !SQLIdentifier.equal(schema, "main") { return true }
         return try isTemporary(name)
@@ -82,13 +83,13 @@ struct Router {
         return try wayToMovingTables(outline, text, route)
     }
 
-    /// The route of a statement that runs as it is, with the traits that matter whether tables move or not.
+    /// The route of a statement that runs as it is, with the traits that matter whether or not tables move.
     private func asItIs(_ outline: StatementOutline) throws -> Route {
         let sql = outline.text(outline.range)
         var route = Route(role: Self.role(of: outline), sql: sql)
         route.isPlainDelete = outline.kind == .delete && outline.returning == nil
         route.traits.add(outline)
-        // A trigger's program may ask by way of a view.
+        // A trigger's program may ask for `changes()` through a view.
         if outline.kind == .createTrigger || outline.kind == .createView, outline.mentions(["changes"]) {
             overlay.watch.triggers.asksForChanges = true
         }
@@ -110,7 +111,7 @@ struct Router {
 
     /// Sees to what a statement needs because of its kind, whichever moving tables it mentions.
     ///
-    /// - Returns: The route of the statement, if nothing else must be looked at.
+    /// - Returns: The route of the statement, if the router need not look at anything else.
     private func wayOfKind(_ outline: StatementOutline, _ text: String, _ route: inout Route) throws -> Route? {
         switch outline.kind {
         // DROP TABLE deletes the rows first.
@@ -124,21 +125,22 @@ struct Router {
             return hiding([target.name], route)
         case .alterTable:
             guard let target = outline.target, try isTemporary(target) else { return nil }
-            // It may get one of these names.
+            // ALTER TABLE … RENAME may give the TEMP table one of these names.
             let names = overlay.byName.keys + overlay.twins.map(lower)
             return hiding(names.filter { outline.mentions([$0]) }, route)
         case .createTrigger:
             if let noOperation = try existing(outline, text, route) { return noOperation }
-            // SQLite tells of the two by one name.
+            // SQLite reports a TEMP trigger and a trigger of `main` by the same name, and does not tell them apart.
             if isTemporary(outline), let name = outline.target?.name { overlay.watch.triggers.noteNamesake(of: name) }
-            // What has yet to come would fire it, or what it changes.
+            // Rows that are still to come would fire the new trigger, by themselves or by what their own triggers
+            // change.
             route.drain(Set(overlay.byName.values.filter(\.firesTriggers).map(\.id)), .schemaChange)
         case .analyze where outline.target == nil:
-            // Not of the sources, which are attached.
+            // Without a name, ANALYZE would go through the attached sources as well.
             return edited(route, outline, text) { $0.insert(" main", at: outline.range.upperBound) }
         case .reindex:
             if let target = outline.target, try target.schema != nil || isInTarget(target.name) { return nil }
-            // Not the sources, which are attached.
+            // Without a schema, REINDEX would go through the attached sources as well.
             route.substitutes = try overlay.tablesToReindex()
         default: break
         }
@@ -162,7 +164,7 @@ struct Router {
             route.mayCheckLater = ConstraintWords(table.sql).hasDeferred
         }
         guard outline.kind == .insert, movingTable(target) == nil else { return nil }
-        // The TEMP triggers have it evaluated differently.
+        // With the TEMP triggers for foreign keys, SQLite evaluates such an INSERT differently.
         if asksForEarlierRows(outline, route.views) { return route.draining(tied, .earlierRows) }
         let isVolatile = route.views.map { VolatileTerms(outline: outline, views: $0).isFound } ?? true
         var edits = SQLEdits()
@@ -199,7 +201,8 @@ struct Router {
             if let target = outline.target, let table = movingTable(target) {
                 return try write(outline, text, table, route)
             }
-            // What fires the view's triggers are the rows that it has, and it may read a table without SQLite's telling.
+            // The view's triggers fire for the rows that the view has, and the view may read a moving table without
+            // SQLite's reporting the read.
             if outline.kind != .insert, let target = outline.target, isTwin(target),
                 overlay.watch.triggers.owners.contains(lower(target.name))
             {
@@ -230,7 +233,8 @@ struct Router {
 
     var allTables: Set<Int64> { Set(overlay.byName.values.map(\.id)) }
 
-    /// Whether natively, without the triggers of the engine's own, SQLite checks the keys of the only row before it inserts that.
+    /// Whether native SQLite, without the engine's own triggers, checks the foreign keys of the statement's only row
+    /// before it inserts the row.
     private func isCheckedFirst(_ outline: StatementOutline, _ table: TableSchema) -> Bool {
         guard outline.kind == .insert, outline.returning == nil,
             !outline.mentions(["replace"]), !ConstraintWords(table.sql).hasReplace,
@@ -246,7 +250,8 @@ struct Router {
 
     // MARK: Views
 
-    /// The views that a statement names, and that these name. What begins or ends a transaction names none, and reads nothing.
+    /// The views that a statement names, and the views that these name. A statement that begins or ends a transaction
+    /// names none and reads nothing.
     private func views(namedBy outline: StatementOutline) throws -> [StatementOutline] {
         switch Self.role(of: outline) {
         case .begin, .savepoint, .end, .rollback: return []
@@ -257,7 +262,7 @@ struct Router {
         return isOfTables ? [] : try overlay.viewsNamed(by: outline)
     }
 
-    /// Whether a view describes tables by functions, and has no twin that describes those of `main`.
+    /// Whether a view uses functions that describe tables, and has no twin. Only a twin describes the tables of `main`.
     private func describesOtherTables(_ view: StatementOutline) -> Bool {
         guard DescribingFunctions.areUsed(in: view), let name = view.target?.name else { return false }
         return !overlay.twins.contains { SQLIdentifier.equal($0, name) }
@@ -287,12 +292,12 @@ struct Router {
         outline.mentions(overlay.names)
     }
 
-    /// Whether a read of the name is to see the overlay's table or view.
+    /// Whether a read of the name must see the overlay's table or view.
     func isOverlaid(_ name: ObjectName) -> Bool {
         movingTable(name) != nil || isTwin(name) || isCopied(name)
     }
 
-    /// Whether the name is that of a full-text table which has a copy.
+    /// Whether the name is that of a full-text table that has a copy.
     private func isCopied(_ name: ObjectName) -> Bool {
         if let schema = name.schema, !SQLIdentifier.equal(schema, "main") { return false }
         return overlay.watch.contents.copies.contains(lower(name.name))
@@ -310,17 +315,17 @@ struct Router {
         return overlay.byName[lower(name.name)]
     }
 
-    /// Whether a VACUUM makes another file, and leaves its own as it is.
+    /// Whether a VACUUM writes another file, and leaves the database's file as it is.
     private func isInto(_ vacuum: StatementOutline) -> Bool {
         vacuum.mentions(["into"], from: vacuum.target?.nameRange.upperBound ?? vacuum.range.lowerBound)
     }
 
-    /// Whether what is created is to be in `temp`.
+    /// Whether a CREATE makes its object in `temp`.
     func isTemporary(_ outline: StatementOutline) -> Bool {
         outline.isTemporary || outline.target?.schema.map { SQLIdentifier.equal($0, "temp") } ?? false
     }
 
-    /// Whether a table's name means one of the application's in `temp`.
+    /// Whether a name means a table of the application in `temp`.
     func isTemporary(_ name: ObjectName) throws -> Bool {
         if let schema = name.schema { return SQLIdentifier.equal(schema, "temp") }
         let sql = "SELECT 1 FROM sqlite_temp_master WHERE type = 'table' AND name = ? COLLATE NOCASE"
@@ -340,7 +345,7 @@ struct Router {
         return route
     }
 
-    /// The statement with a name that it uses looked up in `main` alone.
+    /// The route of the statement with `main.` before the given name, so that SQLite looks the name up in `main` alone.
     func inMain(_ name: ObjectName, _ route: Route, _ outline: StatementOutline, _ text: String) -> Route {
         edited(route, outline, text) { $0.insertWord("main.", at: name.nameRange.lowerBound, of: outline) }
     }
