@@ -1,26 +1,28 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// What of the target's schema the overlay of a borrowed connection rests on. Without an authorizer it can only be looked
-/// at: when the overlay is made, and when the schema has changed since.
+/// The part of the target's schema that the overlay of a borrowed connection depends on. On such a connection Midstream
+/// has no authorizer. So it looks at the schema itself: when the overlay is made, and when the schema has changed
+/// since.
 struct SchemaWatch {
     private let statements: InternalStatements
 
-    /// The schema version that was looked at last.
+    /// The schema's version when the schema was last looked at.
     private var knownVersion: Int64?
-    /// Where that was in a transaction that may have written it, the number that tells whether another connection has committed
-    /// since: what is undone gives its number to the next one.
+    /// `PRAGMA data_version` of that look, if a transaction was open that may have changed the schema. This number
+    /// tells whether another connection has committed since. The schema's version does not: if the transaction is
+    /// undone, the next change may get the same version.
     private var knownData: Int64?
-    /// What mentioned a moving table then.
+    /// The objects that mentioned a moving table when the overlay was made.
     private var knownObjects: [SchemaObject] = []
-    /// The moving tables' names then, in lower case, and the views' that read them.
+    /// The names, in lower case, of the tables that moved when the overlay was made, and of the views that read them.
     private var names: Set<String> = []
     private var tables: Set<MovingID> = []
 
     private struct MovingID: Hashable {
         var id: Int64
         var isReturning: Bool
-        /// Where another file has taken it over: see ``TableRecord/destination``.
+        /// The table of another file that has taken this move over, if any: see ``TableRecord/destination``.
         var destination: String?
     }
 
@@ -45,8 +47,8 @@ struct SchemaWatch {
 
     // MARK: Before the overlay is made
 
-    /// Makes sure that what is said of rows, by the migration or by the definitions of its tables, means the same here as to the
-    /// steps, which have SQLite's own functions and collations.
+    /// Makes sure that the expressions of the migration and the definitions of its tables mean the same on this
+    /// connection as to the steps, which have SQLite's own functions and collations.
     ///
     /// Source: <https://www.sqlite.org/pragma.html#pragma_function_list>.
     private static func checkMeanings(_ moving: [TableRecord], _ objects: [SchemaObject], _ connection: Connection)
@@ -63,10 +65,10 @@ struct SchemaWatch {
         }
     }
 
-    /// Makes sure of the same for the columns of sources: those that are generated as they are read, and those that the migration
-    /// speaks of.
+    /// Makes sure that the columns of sources mean the same on this connection as to the steps: the columns that are
+    /// generated as they are read, and those that the migration's expressions may name.
     static func checkMeanings(ofSourcesOf moves: [Overlay.Move], _ connection: Connection) throws {
-        // What the migration says of a column compares by its collation.
+        // An expression of the migration compares a column by the column's collation.
         let texts = moves.map { move in
             GeneratedColumns(createTable: move.source.sql).unstored
                 + (move.record.expressions.isEmpty
@@ -80,7 +82,7 @@ struct SchemaWatch {
         }
     }
 
-    /// The functions and collations of a connection that may be others than SQLite's.
+    /// The functions and collations of a connection that may differ from SQLite's own.
     private struct Meanings {
         private let functions: Set<String>
         private let collations: Set<String>
@@ -95,8 +97,9 @@ struct SchemaWatch {
         var areSQLites: Bool { functions.isEmpty && collations.isEmpty }
 
         /// - Parameters:
-        ///   - expressions: Of the migration.
-        ///   - definitions: Of tables and what they have. What is not built in there the steps have not at all, and say so.
+        ///   - expressions: The expressions of the migration.
+        ///   - definitions: The definitions of tables and of what belongs to them. If a definition uses a function that
+        ///     is not built in, the steps lack that function, and report so.
         func check(_ expressions: [StatementOutline], _ definitions: [StatementOutline], _ table: String) throws {
             let outlines = expressions + definitions
             let function =
@@ -113,7 +116,7 @@ struct SchemaWatch {
         }
     }
 
-    /// The functions that texts call, those of operators too.
+    /// The functions that the texts call, including those of the operators GLOB and LIKE.
     private static func calls(of outlines: [StatementOutline]) -> Set<String> {
         Set(
             outlines.flatMap { outline in
@@ -122,7 +125,8 @@ struct SchemaWatch {
         )
     }
 
-    /// SQLite's collations but for BINARY, which is what it is, and what tells them from others of their names.
+    /// SQLite's collations except BINARY, which always means the same. Each has a condition that tells it from another
+    /// collation of the same name.
     private static let ownCollations = [
         "nocase": "'aZ' = 'Az' COLLATE NOCASE AND '_' < 'A' COLLATE NOCASE AND '\u{c9}' <> '\u{e9}' COLLATE NOCASE",
         "rtrim": "'a  ' = 'a' COLLATE RTRIM AND 'a' <> 'A' COLLATE RTRIM AND '\u{c9}' < '\u{e9}' COLLATE RTRIM",
@@ -133,16 +137,17 @@ struct SchemaWatch {
         var argumentCount: Int64
     }
 
-    /// What any connection of the library has besides what is built in.
+    /// The functions that every connection of the library has besides the built-in ones.
     private static let addedToAny = (try? Connection(path: ":memory:")).map(added) ?? []
 
-    /// The functions that any connection has.
+    /// The built-in functions, and others that every connection has.
     private static let builtIn = Set(
         ((try? Connection(path: ":memory:").fetchAll("SELECT DISTINCT lower(name) FROM pragma_function_list")) ?? [])
             .compactMap { try? $0.get(0, as: String.self) }
     )
 
-    /// The functions that are not built in, but for Midstream's own. An SQLite before 3.30 does not tell.
+    /// The functions of a connection that are not built in, except Midstream's own. Empty for SQLite before 3.30, which
+    /// does not list its functions.
     private static func added(to connection: Connection) -> Set<Function> {
         let rows = try? connection.fetchAll("SELECT name, narg FROM pragma_function_list WHERE NOT builtin")
         return Set(
@@ -154,9 +159,9 @@ struct SchemaWatch {
         )
     }
 
-    /// - Parameter overlaid: What `temp` has of the overlay as it is, in lower case.
-    /// - Returns: What views and triggers have, and the moving tables that foreign keys tie.
-    /// - Throws: ``MigrationError`` when something would read or write a moving table past the overlay.
+    /// - Parameter overlaid: The names, in lower case, of what the present overlay has in `temp`.
+    /// - Returns: The traits of views and triggers, and the moving tables that foreign keys tie to other tables.
+    /// - Throws: ``MigrationError`` if something would read or write a moving table past the overlay.
     mutating func admit(
         _ moving: [TableRecord],
         _ connection: Connection,
@@ -213,7 +218,8 @@ struct SchemaWatch {
         }
     }
 
-    /// The moving tables that foreign keys tie to others. These keys must not be enforced.
+    /// The moving tables that foreign keys tie to other tables. The connection must not enforce foreign keys if there
+    /// are such tables.
     private static func tied(_ moving: [TableRecord], _ connection: Connection) throws -> Set<Int64> {
         let neighbors = try SchemaReader(connection: connection, schema: "main").foreignKeyNeighbors()
         let tied = Set(moving.filter { neighbors[SQLIdentifier.lowercased($0.target)] != nil }.map(\.id))
@@ -228,7 +234,8 @@ struct SchemaWatch {
         return tied
     }
 
-    /// Makes sure that each moving table has one source, rowids, and keys of which its triggers tell.
+    /// Makes sure that each moving table has one source, has rowids, and has no keys that its guard triggers do not
+    /// pass on.
     private static func checkShapes(of moving: [TableRecord], _ connection: Connection) throws {
         let guards = try GuardTriggers(connection)
         for record in moving {
@@ -266,7 +273,7 @@ struct SchemaWatch {
         )
     }
 
-    /// Those names, and those of the views that mention one, directly or through other views.
+    /// The given names, and those of the views that mention one of them, directly or through other views.
     private static func reached(from names: Set<String>, by objects: [SchemaObject]) -> Set<String> {
         var reached = names
         var views = objects.filter { $0.type == "view" }
@@ -278,17 +285,18 @@ struct SchemaWatch {
 
     // MARK: While it stands
 
-    /// Looks at the schema again if it has changed, and at whether there still is a state to read. To find that out from an
-    /// error would not do: SQLite looks at the schemas of all files then, and if one has changed it ends the statements
-    /// that run.
+    /// Looks at the schema again if it has changed, and notes whether the stored state still exists. Midstream must not
+    /// find that out from an error: when a table is missing, SQLite looks at the schemas of all files, and if one has
+    /// changed, SQLite ends the statements that run.
     ///
-    /// - Throws: `SQLiteError` when the overlay does not fit it.
+    /// - Throws: `SQLiteError` when the overlay does not fit the schema.
     mutating func check() throws {
         guard let current = try number("schema_version") else { return }
         if current == knownVersion, try knownData == nil || knownData == number("data_version") { return }
         let all = try objects("main.sqlite_master")
         statements.isStateGone = !all.contains { $0.name == "midstream_tables" }
-        // The end of a table's move changes the schema too, and needs nothing: there is no row left to look for.
+        // When a table's move ends, the schema changes too. The overlay need not be renewed then, since no pending row
+        // is left.
         if try movingTables().contains(where: { !tables.contains($0) }) {
             throw Self.stale("a table has begun to move, to move on, or to move back")
         }

@@ -1,25 +1,25 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// How a write of a union table becomes a write of the target's table, row by row: by the text of the statement that runs,
-/// since SQLite does not tell a virtual table which columns were given.
+/// How Midstream carries out a write of a union table as writes of the target's table, row by row. It reads the text of
+/// the running statement, since SQLite does not tell a virtual table which columns the statement gives.
 struct WritePlan {
-    /// What is done to a row.
+    /// What a statement does to a row.
     enum Operation: Hashable {
         case insert, update, delete
     }
 
-    /// What is run for each row.
+    /// The statement that Midstream runs for each row.
     let sql: String
-    /// Which of the arguments of SQLite's call are its parameters.
+    /// For each parameter of ``sql``, the index of its value among the arguments of SQLite's call.
     let arguments: [Int]
-    /// Why it cannot be done to more than one row; `nil` when it can.
+    /// Why the statement cannot write more than one row; `nil` if it can.
     let refusalOfSecondRow: String?
 
     /// - Parameters:
-    ///   - text: The statement that runs.
+    ///   - text: The text of the running statement.
     ///   - isPlainTable: Whether a name that the statement reads is a table, and not a view.
-    /// - Throws: `SQLiteError` when the text does not settle what is meant.
+    /// - Throws: `SQLiteError` if the text does not tell what to write for each row.
     init(
         _ text: String,
         _ operation: Operation,
@@ -55,14 +55,15 @@ struct WritePlan {
         func refuse(_ reason: String) -> SQLiteError { BorrowedWrites.refusal(of: table, reason) }
         guard outline.isComplete, kind(operation) == outline.kind, let target = outline.target,
             SQLIdentifier.equal(target.name, table.name),
-            // Else it writes another table of the name, and what writes this one is a trigger.
+            // With another schema, the statement writes another table of that name, and a trigger writes this one.
             target.schema.map({ SQLIdentifier.equal($0, "temp") }) ?? true
         else {
             throw refuse("a trigger writes it, or a statement that Midstream cannot read")
         }
         if outline.returning != nil { throw refuse("SQLite gives RETURNING no values of its rows") }
         if operation == .update, outline.from != nil {
-            // Where one row fails, SQLite undoes none of those before: it makes no statement journal for it.
+            // If one row fails, SQLite does not undo the rows before it, since it makes no statement journal for such
+            // an UPDATE.
             throw refuse("it is changed by UPDATE … FROM")
         }
         let readsTarget = outline.tableReferences.contains { reference in
@@ -84,7 +85,8 @@ struct WritePlan {
         let names = RowNames(table: table)
         let given =
             outline.columns == nil ? Array(table.target.columns.indices) : try names.columns(outline.columnNames)
-        // Of a table SQLite takes the last value then, and has taken the virtual table's first.
+        // If a statement gives the rowid twice, SQLite takes the last value for a table, but gives a virtual table the
+        // first.
         if outline.columnNames.count(where: names.isKey) > 1 {
             throw BorrowedWrites.refusal(of: table, "the statement gives the rowid twice")
         }
@@ -120,10 +122,11 @@ struct WritePlan {
         let word = outline.conflict?.word
         let replaces = word == "replace" || word == nil && table.constraintWords.hasReplace
         if replaces, columns.contains(where: RowNames(table: table).isUnique) {
-            // A row that comes later may be gone by then, or be another one.
+            // By the time the statement comes to a later row, REPLACE may have deleted it, or put another row in its
+            // place.
             return "the statement could replace rows that it has yet to change"
         }
-        // SQLite computes all rows before it changes the first.
+        // For a virtual table, SQLite computes the new values of all rows before it changes the first row.
         return try readsItself(outline, table, isPlainTable)
             ? "the new values of a row could depend on the rows before it" : nil
     }
@@ -136,7 +139,8 @@ struct WritePlan {
         }
     }
 
-    /// What becomes of the rows before the one that fails is for SQLite to do, in the statement that runs.
+    /// The OR clause of the statement for one row. What becomes of the rows before one that fails is decided by SQLite,
+    /// by the OR clause of the running statement.
     private static func clause(_ word: String?) -> String {
         switch word {
         case nil: ""
@@ -151,7 +155,7 @@ struct WritePlan {
         return outline.functionCalls.contains { ["changes", "total_changes", "last_insert_rowid"].contains($0.name) }
     }
 
-    /// Whether the new values of an UPDATE may be read from the rows that it changes.
+    /// Whether an UPDATE may read its new values from the rows that it changes.
     private static func readsItself(
         _ outline: StatementOutline,
         _ table: MovingTable,
@@ -180,7 +184,8 @@ private struct RowNames {
         var columns: [Int] = []
         for name in names {
             let column = table.target.columnIndex(name) ?? -1
-            // What SQLite does with a name that is there twice is its own choice, but it has made it by now.
+            // If a statement names a column twice, SQLite chooses one of the values. It has chosen before it calls the
+            // union table.
             if !columns.contains(column) { columns.append(column) }
         }
         if let key = table.target.rowIDColumn, columns.contains(-1), columns.contains(key) {
