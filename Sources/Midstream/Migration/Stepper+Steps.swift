@@ -1,28 +1,30 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// The tables that have yet to begin, and since when steps have left them alone, by the tables' ids.
+/// For each table that has yet to begin, by its id: since when steps have left it alone.
 private final class Beginnings: StageMemory {
     var since: [Int64: ContinuousClock.Instant] = [:]
 
     init(pageSize: Int64) {}
 }
 
-/// How long steps leave tables alone that have yet to begin: whoever has stored them may be at it.
+/// How long steps leave a table alone that has yet to begin. The process that has stored the table may still be at work
+/// on it.
 private let patienceWithBeginnings: Duration = .seconds(1)
 
-/// What a step has come to so far.
+/// The result of a step so far.
 private struct StepResult {
     var outcome = MigrationProgress.Outcome.idle
     var moved: Int64 = 0
-    /// What keeps one table keeps no other: the first error is thrown when all tables have had their turn.
+    /// The first error of a table. An error in one table must not stop the others, so the step throws it when all
+    /// tables have had their turn.
     var failure: (any Error)?
 
     /// Whether the step has done nothing so far.
     var isStill: Bool { outcome == .idle || outcome == .busy }
 }
 
-// What a step does: the stages of a migration, each for the tables that have come to it.
+// What a step does: the stages of a migration, each for the tables that have reached it.
 extension Stepper {
     func step(_ limit: Limit) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
         let start = clock.now
@@ -53,15 +55,15 @@ extension Stepper {
         statements.forgetSome()
         try dropBuilds(records)
         let starting = records.filter { $0.phase == .starting && limit.concerns($0) }
-        // Another file's stepper moves what that has taken over.
+        // If another file has taken a move over, that file's stepper makes the steps.
         if records.contains(where: { !$0.isOwn }) { did.outcome = .busy }
-        // Rows of a file that is being made do not move yet.
+        // If this file is still being made of a whole file, its rows do not move yet.
         let isUnfinished = try isUnfinished()
         let begun = records.filter {
             $0.phase != .starting && $0.phase != .done && $0.isOwn && (!isUnfinished || $0.isReturning)
         }
         obstacles.isKeptFromTarget = false
-        // Who has cancelled one wants its source.
+        // Tables that return come first: whoever has cancelled their migration wants the source.
         var order = begun.filter(\.isReturning) + begun.filter { !$0.isReturning }
         if case .time(let budget, nil) = limit, order.first?.isReturning != true {
             let together = try advanceTogether(order, migrations, until: start + budget)
@@ -109,7 +111,7 @@ extension Stepper {
                 step.failure = step.failure ?? reason
                 continue
             }
-            // It may have been this step that ended it, and failed after that.
+            // This step itself may have ended the move, and then failed.
             if did == nil { try leaveSources() }
             step.moved += did?.moved ?? 0
             let result = did?.outcome ?? .worked
@@ -120,15 +122,16 @@ extension Stepper {
                 lockedSources.insert(record.migration)
                 continue
             }
-            // In time, one table after the other; by rows, a piece of each.
+            // A step of a given time works on one table. A step of a given number of rows moves some rows of each
+            // table.
             if case .time = limit, result != .waitingForReaders { break }
         }
     }
 
-    /// Drops what was built of tables whose rows have moved otherwise, or return.
+    /// Drops the builds of tables whose rows have moved in another way, or return.
     private func dropBuilds(_ records: [TableRecord]) throws {
         let builds = BuildStore(connection: connection)
-        // In one snapshot: another process may end the last migration, and its state goes.
+        // The ids are read in one snapshot, since another process may end the last migration and drop the stored state.
         let ids = try connection.readingTransaction(builds.ids).filter { id in
             records.contains { $0.id == id && !($0.isMoving && $0.watermark == nil) }
         }
@@ -136,9 +139,10 @@ extension Stepper {
         _ = try transaction { for id in ids { try builds.drop(id) } }
     }
 
-    /// Goes on with tables whose beginning was cut short, where a step has nothing else to do, and others have had time to.
+    /// Goes on with tables whose beginning was cut short, if the step has nothing else to do, and other processes have
+    /// had time to do it.
     ///
-    /// - Throws: Why one of them cannot begin.
+    /// - Throws: The reason why one of them cannot begin.
     private func resume(
         _ wanted: [TableRecord],
         _ records: [TableRecord],
@@ -153,7 +157,7 @@ extension Stepper {
         var failure: (any Error)?
         for migration in migrations {
             guard due.contains(where: { $0.migration == migration.id }) else { continue }
-            // All begin together, or none does.
+            // All tables of a migration begin together, or none does.
             let own = records.filter { $0.migration == migration.id && $0.phase == .starting }
             do {
                 try Setup(stepper: self).finishBeginning(own, migration)
@@ -179,7 +183,7 @@ extension Stepper {
         case .copying where record.isReturning: try bringBack(record, migration, limit, start)
         case .copied where record.isReturning: (0, try Undo(stepper: self, migration: migration).release(record))
         case .copying:
-            // Another connection may have given the table another shape, which the next step reads.
+            // Another connection may have changed the table's shape. Then the next step reads the new shape.
             try currentSQL(for: record, migration).map {
                 try Copying(stepper: self, migration: migration, sql: $0).advance(record, limit, start)
             } ?? (0, .worked)
@@ -187,7 +191,8 @@ extension Stepper {
         }
     }
 
-    /// Brings rows back to the source. When the last ones have come up, the time does not count: writers would be ahead again.
+    /// Brings rows back to the source. When the last rows are due, the step may take 200 ms more than its time, and
+    /// does not yield to writers: these would be ahead again.
     private func bringBack(
         _ record: TableRecord,
         _ migration: MigrationRecord,
@@ -205,7 +210,8 @@ extension Stepper {
         return (returned, outcome)
     }
 
-    /// An expression of the application's fails: a condition or a mapping, or a function that is not there.
+    /// The error for an expression of the application that fails: a condition, a mapping, or a function that does not
+    /// exist.
     private func failed(_ record: TableRecord, _ error: SQLiteError) -> MigrationError {
         MigrationError(
             .sqliteError,
@@ -222,7 +228,7 @@ extension Stepper {
         if isWALSynced {
             walKeeper.shorten(connection)
         } else {
-            // A failure loses nothing: the checkpoint syncs for itself.
+            // If the sync fails, nothing is lost: the checkpoint syncs the WAL as well.
             try? connection.sync(schema: "main")
         }
         isWALSynced.toggle()

@@ -1,7 +1,7 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// A table that begins to move, on whatever connection: the stepper's, or the application's own for a table of the same
+/// A table that begins to move. The connection may be the stepper's, or the application's own for a table of the same
 /// file.
 struct Beginning {
     let connection: Connection
@@ -10,14 +10,14 @@ struct Beginning {
     let target: TableSchema
     let source: TableSchema
     let sql: MoveSQL
-    /// What was checked; `nil` where it moves in the same transaction.
+    /// The definitions that were checked; `nil` if the table begins to move in the same transaction.
     var definitions: Definitions?
-    /// What the source's file looks like, where it cannot be written, and so gets no claim.
+    /// The status of the source's file, if the file cannot be written and so gets no claim.
     var stamp: SourceStamp?
     /// The SQL that the source had before it was renamed to be rebuilt.
     var former: String?
 
-    /// A table that is known to the target.
+    /// The beginning of a table that the target has stored.
     init(
         _ record: TableRecord,
         _ migration: MigrationRecord,
@@ -33,12 +33,12 @@ struct Beginning {
         sql = MoveSQL(record: record, migration: migration, target: target, source: source)
     }
 
-    /// A table that is not known yet, once it has been checked that its rows can move.
+    /// The beginning of a table that the target has not stored yet. Checks that the table's rows can move.
     ///
     /// - Parameters:
-    ///   - others: The other sources that the target has rows to come from.
+    ///   - others: The other sources from which the target still has rows to come.
     ///   - former: The SQL that the source had before it was renamed to be rebuilt.
-    /// - Throws: ``MigrationError``, with what to change.
+    /// - Throws: ``MigrationError``, which says what to change.
     init(
         checking wish: TableMigration,
         _ migration: MigrationRecord,
@@ -83,7 +83,7 @@ struct Beginning {
         try checkExpressions()
     }
 
-    /// The record of a table of which no row has moved.
+    /// The record of a table before any of its rows has moved.
     private static func record(
         _ wish: TableMigration,
         _ migration: MigrationRecord,
@@ -113,9 +113,10 @@ struct Beginning {
         )
     }
 
-    // In the transaction that is open.
+    // The functions below run in the transaction that is open.
 
-    /// Makes sure that no row has come since the checks from which an expression would take the present, or on which one fails.
+    /// Makes sure that no row has come since the checks from which an expression would take the present time, or on
+    /// which an expression fails.
     func checkRows() throws {
         try checkCondition()
         try checkExpressions()
@@ -132,22 +133,22 @@ struct Beginning {
         }
     }
 
-    /// Has the target know of it.
+    /// Stores the table's record in the target, and creates the engine's own tables of the move.
     func store(in store: StateStore) throws {
         try note(in: store)
         try connection.create(in: "main", sql.createTables)
     }
 
-    /// The same, but for the engine's own tables of the move.
+    /// Stores the table's record in the target, without the engine's own tables of the move.
     func note(in store: StateStore) throws {
         try store.save(record)
         if let stamp { try UnfencedClaims(connection: connection).stake(record, of: migration, stamp) }
     }
 
-    /// Lets it move: from then on its rows are on both sides.
+    /// Lets the table move: from then on its rows are on both sides.
     ///
     /// - Parameter number: See ``MoveSQL/triggers(of:number:)``.
-    /// - Returns: The guard triggers, which the transaction that is open has to create.
+    /// - Returns: The guard triggers, which the caller has to create in the open transaction.
     func letMove(number: Int64 = Identifiers.next()) throws -> [SchemaRow] {
         for trigger in BeginningGuard.drop(record) { try connection.execute(trigger) }
         if target.isAutoIncrement { try raiseSequence() }
@@ -156,13 +157,14 @@ struct Beginning {
         return sql.triggers(of: target, number: number)
     }
 
-    /// Rowids that AUTOINCREMENT must not choose again are those of both sides.
+    /// Raises AUTOINCREMENT's sequence, so that AUTOINCREMENT does not choose a rowid again that either side has or
+    /// had.
     private func raiseSequence() throws {
         let sequence: [Int64?] = [
             try AutoIncrement.largest(of: sql, connection),
             try AutoIncrement.sequence(of: record.source, in: migration.schema, connection),
         ]
-        // The source's own may be that of a row that the condition leaves out.
+        // If there is a condition, the source's own sequence may be that of a row that the condition leaves out.
         let isLeft = sql.condition.isEmpty ? { _ in true } : { $0 < Int64.max }
         guard let sequence = sequence.compactMap({ $0 }).filter(isLeft).max() else { return }
         try AutoIncrement.raise(of: target.name, in: "main", to: sequence, connection)

@@ -1,27 +1,28 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// Checks of what is asked for, before anything is done.
+// Checks of what the caller asks for, before anything is done.
 extension Setup {
-    /// What is known of a migration whose tables are asked for.
+    /// What is known of a migration while the tables that the caller asks for are checked.
     struct Known {
         let migration: MigrationRecord
         let records: [TableRecord]
         /// What is to become of the source's tables.
         let retirement: SourceRetirement
-        /// The same by the targets' names in lower case.
+        /// The records by the names of their targets in lower case.
         private let recordsOfTargets: [String: [TableRecord]]
         let targets: SchemaReader
         let sources: SchemaReader
         /// The names of the target's tables.
         let names: [String]
         let claims: Claims
-        /// The claims on tables of the source, or what its fences tell where it is the target's own file.
+        /// The claims on tables of the source. If the source is the target's own file, what the fences tell instead.
         let staked: [Claims.Claim]
         private let stakedSources: [String: [Claims.Claim]]
-        /// The number of the source's schema.
+        /// The version of the source's schema, read before the claims.
         private let sourceVersion: Int64
-        /// The claims of other files on tables of the target, and on those whose rows went to them within it.
+        /// The claims of other files on tables of the target, and on tables of this file whose rows went to a claimed
+        /// table within it.
         let onward: [Claims.Claim]
         /// The virtual tables of the source.
         let virtual: VirtualTables
@@ -40,7 +41,7 @@ extension Setup {
             sources = SchemaReader(connection: connection, schema: migration.schema)
             names = try targets.tableNames()
             claims = Claims(connection: connection, migration: migration)
-            // Before the claims, so that none is missed.
+            // The version is read before the claims, so that a later claim is noticed.
             sourceVersion = try connection.schemaVersion(of: migration.schema)
             staked = try claims.isSameFile ? claims.movedHere() : claims.all()
             onward = try claims.isSameFile ? [] : claims.onward()
@@ -48,14 +49,14 @@ extension Setup {
             stakedSources = Dictionary(grouping: staked) { SQLIdentifier.lowercased($0.sourceTable) }
         }
 
-        /// The claims on tables of another file; `nil` where others may have come since they were read. The first one on a table
-        /// brings a fence.
+        /// The claims on tables of the source; `nil` if the source is the target's own file, or if claims may have come
+        /// since they were read. The first claim on a table brings a fence, which changes the schema's version.
         func stakedStill(_ connection: Connection) throws -> [Claims.Claim]? {
             let isStill = try !isSameFile && connection.schemaVersion(of: migration.schema) == sourceVersion
             return isStill ? staked : nil
         }
 
-        /// The tables that move into one.
+        /// The records of the moves into one target table.
         func records(of target: String) -> [TableRecord] { recordsOfTargets[SQLIdentifier.lowercased(target)] ?? [] }
 
         /// The claims on one table of the source.
@@ -76,14 +77,14 @@ extension Setup {
             sharing[SQLIdentifier.lowercased(beginning.record.source), default: []].append(beginning.record)
         }
 
-        /// The sources of a target's table.
+        /// The moves into a target table, among those that begin.
         func sources(of target: String) -> [MoveSQL] { sources[SQLIdentifier.lowercased(target)] ?? [] }
 
-        /// Those that take rows of a source's table.
+        /// The moves that take rows from a source table, among those that begin.
         func records(from source: String) -> [TableRecord] { sharing[SQLIdentifier.lowercased(source)] ?? [] }
     }
 
-    /// Checks every table before anything is done, and leaves out those that have moved before.
+    /// Checks every table before anything is done, and leaves out the tables whose rows have moved before.
     func check(
         _ wanted: [TableMigration],
         _ retirement: SourceRetirement,
@@ -95,11 +96,11 @@ extension Setup {
         for note in try isRehearsal ? [] : Unreleased(connection: connection).all() {
             let claim = known.staked.first { $0.id == note.id }
             if note.moved != Unreleased.nothing {
-                // It was released where it was open, at another path.
+                // The source was released at another path, where the source's file was open.
                 guard claim?.moved != nil else { continue }
                 try forgetNote(note.id)
             } else {
-                // It was given up before it had begun, or has returned.
+                // The move was given up before it had begun, or its rows have returned.
                 guard claim != nil || migration.hasSource(note.source), try settle(note, claim, migration) else {
                     continue
                 }
@@ -121,9 +122,10 @@ extension Setup {
         return begun.all
     }
 
-    /// Whether rows that are asked for have come, or are coming, so that nothing is to be begun.
+    /// Whether the rows that are asked for have come or are coming, so that no move needs to begin.
     ///
-    /// - Throws: ``MigrationError`` where others are coming, or the target does not know of what the source tells.
+    /// - Throws: ``MigrationError`` if other rows are coming, or if the source tells of a move that the target does not
+    ///   know.
     private func isThere(
         _ wish: TableMigration,
         from sourceName: String,
@@ -131,11 +133,11 @@ extension Setup {
         at version: Int64
     ) throws -> Bool {
         let (migration, records, claims) = (known.migration, known.records, known.claims)
-        // What there is again after it was dropped is another table.
+        // If a table was dropped and there is one of its name again, that is another table.
         let staked = known.staked(on: sourceName)
         let wasDropped = staked.contains(where: \.isDropped)
         let isMadeAnew = try wasDropped && known.sources.table(sourceName) != nil
-        // It was taken over, with the table that it moved into: see `Setup+Chains`.
+        // The move was taken over together with the table into which it went: see `Setup+Chains`.
         let isOnward = staked.contains { claim in
             !(claim.isDropped && isMadeAnew) && claims.hasMovedOn(claim, sourceName, wish, known.onward)
         }
@@ -144,7 +146,8 @@ extension Setup {
             SQLIdentifier.equal($0.targetTable, wish.name) && claims.isOwn($0, for: wish.condition)
         }
         let same = own.filter { Claims.isSame($0.condition, wish.condition) }
-        // Its target moves on to another table by now; or the source has got another path.
+        // The record's target may differ, since the target's rows move on to another table by now. Or the source has
+        // got another path.
         let isKnown = same.contains { claim in
             records.contains { record in
                 record.id == claim.id && (record.phase != .done || !SQLIdentifier.equal(record.target, wish.name))
@@ -163,8 +166,8 @@ extension Setup {
         try checkState(of: own, wish, from: sourceName, claims)
         try checkKnowledge(of: own, wish, from: sourceName, known, at: version)
         if known.retirement != .keep, !isRehearsal { try releaseKept(same, wish, from: sourceName, known) }
-        // It has moved; with sources that stay, this is how the next launch finds out. Unless its table has been dropped, and
-        // one stands there that has been made since.
+        // The rows have moved. With sources that stay, this is how the next launch finds out. It is not so if the
+        // source's table has been dropped, and a table that has been made since stands there.
         return !same.isEmpty && !(isMadeAnew && own.contains(where: \.isDropped))
     }
 
@@ -188,7 +191,7 @@ extension Setup {
         )
     }
 
-    /// Makes sure that the target knows of each move that the source tells of and that has not ended.
+    /// Makes sure that the target knows each unfinished move of which the source tells.
     ///
     /// - Throws: ``Overtaken`` if the claims must be read anew.
     private func checkKnowledge(
@@ -227,7 +230,8 @@ extension Setup {
         from sourceName: String,
         _ known: Known
     ) throws {
-        // It was kept for what the target lacked, or was not given up then. What was to be kept stays, whatever is said now.
+        // The table was kept for what the target lacked, since the caller had not given that up. A table that was to be
+        // kept stays, whatever the caller says now.
         for claim in same where !claim.isDropped && claim.isDroppable && !known.isSameFile {
             guard let moved = claim.moved, try known.sources.table(sourceName) != nil else { continue }
             try Retirement(stepper: stepper, migration: known.migration)
@@ -237,8 +241,8 @@ extension Setup {
 
     /// Makes sure that a table can begin to move.
     ///
-    /// - Parameter begun: Those that begin with it.
-    /// - Returns: `nil` where there is nothing to move.
+    /// - Parameter begun: The tables that begin together with this one.
+    /// - Returns: `nil` if there is nothing to move.
     private func beginning(
         _ wish: TableMigration,
         from sourceName: String,
@@ -249,7 +253,7 @@ extension Setup {
         let isSameFile = known.isSameFile
         try checkFree(wish, sourceName, known)
         try checkLegibility(of: wish.name, from: sourceName, known)
-        // Before they are looked at: what changes after that is noticed.
+        // The definitions are read before the tables are looked at, so that later changes are noticed.
         let definitions = try Definitions(of: wish.name, from: sourceName, migration, connection)
         guard let target = try known.targets.table(wish.name) else { return nil }
         guard let source = try source(of: wish, sourceName, known) else { return nil }
@@ -287,7 +291,8 @@ extension Setup {
 
     /// Makes sure that neither table is on its way back, and that no virtual table keeps its content in the source's table.
     private func checkFree(_ wish: TableMigration, _ sourceName: String, _ known: Known) throws {
-        // Neither what goes to a source may come into a table from another one, nor move on.
+        // Rows that go back to a source must neither meet rows that come into their table from another source, nor move
+        // on.
         for name in [wish.name] + (known.isSameFile ? [sourceName] : []) {
             let returning = known.records(of: name).first(where: \.isReturning)
             guard let returning else { continue }
@@ -326,7 +331,8 @@ extension Setup {
         )
     }
 
-    /// Makes sure that both tables, and what else the target has that reads or writes its table, can be told of.
+    /// Makes sure that Swift's strings can represent both tables, and what else the target has that reads or writes its
+    /// table.
     private func checkLegibility(of name: String, from sourceName: String, _ known: Known) throws {
         for (schema, table) in [("main", name), (known.migration.schema, sourceName)] {
             try LegibleSchema.checkTexts(
@@ -343,7 +349,8 @@ extension Setup {
         try LegibleSchema.checkNames(columns, besides: others, "columns", table: name)
     }
 
-    /// The same of the two files, once for all of their tables.
+    /// Makes sure that Swift's strings can represent the two files' views and triggers and the names in them, once for
+    /// all tables.
     private func checkLegibility(_ known: Known) throws {
         try LegibleSchema.checkTexts(connection, in: "main", where: "type IN ('view', 'trigger')")
         for schema in Set(["main", known.migration.schema]) {
@@ -354,9 +361,10 @@ extension Setup {
         }
     }
 
-    /// Makes sure that the target has what the table's foreign keys refer to.
+    /// Makes sure that the target has the tables that the table's foreign keys refer to.
     private func checkForeignKeys(of target: TableSchema, _ wish: TableMigration, _ known: Known) throws {
-        // Within a file nothing changes for a key; and of a whole file it refers to what was not there before.
+        // Within one file, a move changes nothing for a foreign key. And in a whole file, a key that has no parent here
+        // had none before.
         if known.isSameFile || wish.movesWithFile { return }
         let waived = wish.waivedForeignKeys.map(SQLIdentifier.lowercased)
         for parent in target.parents where !waived.contains(SQLIdentifier.lowercased(parent)) {
@@ -372,7 +380,7 @@ extension Setup {
         }
     }
 
-    /// Neither the target nor a source in its own file may be another file's.
+    /// Makes sure that no other file has taken over the rows of the target, or of a source in the target's own file.
     func checkUnclaimed(_ target: String, _ source: String, _ migration: MigrationRecord) throws {
         for table in [target] + (migration.sourcePath == nil ? [source] : []) {
             guard let destination = try stepper.store.destination(of: table) else { continue }
@@ -393,7 +401,7 @@ extension Setup {
         )
     }
 
-    /// Triggers that fire for rows that move must not touch what moves then.
+    /// Makes sure that triggers which fire for moving rows do not touch tables that move at the same time.
     private func checkTriggers(_ begun: [Beginning], _ records: [TableRecord]) throws {
         let moving = records.filter { $0.phase == .copying || $0.phase == .starting }
         let migrations = try stepper.load().migrations

@@ -11,24 +11,24 @@ internal import SQLiteConnection
 
 /// Begins migrations, and finishes beginnings that were cut short.
 ///
-/// The order is: the target knows of the migration; the source is fenced for it; the target's table begins to move.
-/// Each is on the disk before the next. So a fence that the target does not know is always an error, never a fresh start.
+/// The order is: the target stores the migration; the source is fenced for it; the target's table begins to move. Each
+/// is on the disk before the next. So a fence that the target does not know is always an error, never a fresh start.
 struct Setup {
     let stepper: Stepper
-    /// Whether it is looked at alone what could begin, and nothing is written.
+    /// Whether this is a rehearsal, which only looks at what could begin, and writes nothing.
     var isRehearsal = false
 
     /// What a filter has chosen among the target's tables.
     struct Chosen {
-        /// The source's table for each table that was chosen.
+        /// The source's table for each chosen table.
         var sources: [String: String] = [:]
-        /// Of a rehearsal, those of the tables that would begin to move.
+        /// In a rehearsal, the chosen tables that would begin to move.
         var beginning: Set<String> = []
         /// The tables that were not chosen.
         var others: [String] = []
-        /// Whether the source was deleted when all had moved, so that the filter has not been asked.
+        /// Whether the source was deleted after all its rows had moved. The filter has not been asked then.
         var isSourceGone = false
-        /// Whether no table was chosen since the migration has ended.
+        /// Whether no table was chosen because the migration has ended.
         var hasEnded = false
 
         static var sourceIsGone: Chosen { Chosen(isSourceGone: true) }
@@ -46,7 +46,7 @@ struct Setup {
             )
         }
 
-        /// The tables that were chosen and have rows to come.
+        /// The chosen tables that still have rows to come.
         func moving(among records: [TableRecord]) -> [String] {
             let moving = Dictionary(grouping: records.filter { $0.phase != .done }) {
                 SQLIdentifier.lowercased($0.target)
@@ -83,24 +83,24 @@ struct Setup {
                     }
                 }
             } catch is Ended {
-                // Which may have taken long.
+                // Ending the move may have taken long, so the wait for other transactions begins anew.
             }
         }
     }
 
-    /// How long readers are waited for that keep a table which has returned from beginning again.
+    /// How long to wait for readers that keep a returned table from beginning to move again.
     private static let patienceWithReaders = Duration.seconds(2)
 
-    /// A table has returned to its source, but for readers from before.
+    /// A table's rows have returned to its source, but there may be readers from before.
     struct Returning: Error {
         let record: TableRecord
     }
 
-    /// Another process has changed the stored migrations or a table since they were read, and nothing has been done, or it has
-    /// been taken back.
+    /// Another process has changed the stored migrations or a table since this process read them. This process has done
+    /// nothing, or has taken back what it had done.
     struct Overtaken: Error {}
 
-    /// A move has been brought to its end so that others can begin, which is looked at anew.
+    /// A move has been brought to its end so that others can begin. What can begin must be looked at anew.
     struct Ended: Error {}
 
     private func tryToBegin(
@@ -112,7 +112,8 @@ struct Setup {
         let (version, migrations, records) = try isRehearsal ? loadAlone() : resumeAndLoad()
         let stored = try sourcePath(source)
         if retirement == .deleteFileWhenEmpty, isGone(source) {
-            // It goes when all has moved. What is about to begin has seen it.
+            // The file is deleted when all its rows have moved. But a table that is about to begin was stored while the
+            // file was there.
             let isMissed = migrations.contains { migration in
                 migration.hasSource(stored)
                     && records.contains { $0.migration == migration.id && $0.phase == .starting }
@@ -124,7 +125,8 @@ struct Setup {
         var wishes = try wishes(filter, retirement, migration, source, records)
         if wishes.chosen.sources.isEmpty { wishes.chosen.hasEnded = try hasEnded(filter, migration, source) }
         if wishes.isCutShort, !isRehearsal {
-            // The source could not be reached before, since somebody held it, or for want of its key.
+            // The source could not be reached before, because another connection had locked it, or because its key was
+            // missing.
             try attach(migration, source)
             try finishBeginning(of: migration)
             throw Overtaken()
@@ -148,7 +150,7 @@ struct Setup {
             return wishes.chosen
         }
         try finishBeginning(of: begun, migration)
-        // Another process may have taken them back.
+        // Another process may have taken the beginnings back.
         let known = Set(try stepper.load().tables.map(\.id))
         guard begun.allSatisfy({ known.contains($0.record.id) }), !areFollowed else { throw Overtaken() }
         return wishes.chosen
@@ -161,13 +163,13 @@ struct Setup {
         at version: Int64
     ) throws {
         guard case .file(let path) = source.location, !FilePath.exists(path) else { return }
-        // Another process may have moved all, and deleted it, since that was read.
+        // Since the migrations were read, another process may have moved all rows and deleted the file.
         guard try isStill(at: version) else { throw Overtaken() }
         let hasBegun = migrations.contains { $0.hasSource(stored) }
         throw Self.isMissing(path, hasBegun: hasBegun)
     }
 
-    /// The migration of a source: the one that is stored, with what is said of it now, or a new one.
+    /// The migration of a source: the stored one, updated with what the caller asks for now, or a new one.
     private func migration(
         of source: String?,
         _ retirement: SourceRetirement,
@@ -196,13 +198,14 @@ struct Setup {
         var chosen = Chosen()
         /// The tables that do not move yet.
         var wanted: [TableMigration] = []
-        /// Those whose rows have moved, and whose source's table has yet to go.
+        /// The tables whose rows have moved, but whose source table still has to go.
         var retiring: [TableRecord] = []
         /// Whether the beginning of a table was cut short.
         var isCutShort = false
     }
 
-    /// Asks the filter about the target's tables. Of a table that moves already, it must ask for the same as before.
+    /// Asks the filter about the target's tables. For a table that moves already, the filter must ask for the same as
+    /// before.
     private func wishes(
         _ filter: (inout TableMigration) throws -> Void,
         _ retirement: SourceRetirement,
@@ -210,7 +213,7 @@ struct Setup {
         _ source: MigrationSource,
         _ records: [TableRecord]
     ) throws -> Wishes {
-        // What virtual tables keep their content in moves with them.
+        // The tables in which virtual tables keep their content move with the virtual tables.
         let virtual = try VirtualTables(connection, "main")
         let reader = SchemaReader(connection: connection, schema: "main")
         var wishes = Wishes()
@@ -223,7 +226,8 @@ struct Setup {
                 continue
             }
             wishes.chosen.sources[name] = sourceTable
-            // Of what has moved, the source tells: its table may have been dropped, and made anew under the name.
+            // If a move is done, the source tells what became of it: the source's table may have been dropped, and made
+            // anew under its name.
             let known = (moving[SQLIdentifier.lowercased(name)] ?? []).filter {
                 $0.migration == migration.id && $0.phase != .done && SQLIdentifier.equal($0.source, sourceTable)
             }
@@ -240,9 +244,9 @@ struct Setup {
         return wishes
     }
 
-    /// Makes sure that tables can begin to move, and has the target know of them, unless it is a rehearsal.
+    /// Makes sure that tables can begin to move, and stores them in the target, except in a rehearsal.
     ///
-    /// - Returns: The tables that begin, and whether others are to follow them; `nil` if all rows have moved.
+    /// - Returns: The tables that begin, and whether other tables must follow them; `nil` if all rows have moved.
     private func checkAndStore(
         _ wanted: [TableMigration],
         _ retirement: SourceRetirement,
@@ -262,7 +266,7 @@ struct Setup {
                 return (begun, false)
             }
             if begun.isEmpty {
-                // All has moved. The process may have ended before it could delete the file.
+                // All rows have moved. The process that moved them may have ended before it could delete the file.
                 if isOver(migration, records) {
                     try Retirement(stepper: stepper, migration: migration).leaveRetiredSource()
                 }
@@ -274,8 +278,8 @@ struct Setup {
             return (begun, areFollowed)
         } catch {
             stepper.detachUnneeded()
-            // What another process is moving by now is found on both sides; and who has moved the last table deletes the file
-            // after that.
+            // The error may come of another process's work. Rows that the other process is moving by now are found on both
+            // sides; and the process that has moved the last table then deletes the file.
             guard try error is Overtaken || error is Ended || isStill(at: version) && !isGone(source) else {
                 throw Overtaken()
             }
@@ -288,17 +292,17 @@ struct Setup {
         return (try connection.schemaVersion(), migrations, records)
     }
 
-    /// Ends a move whose source's table has been dropped, of which the target could not be told yet, where another table stands in
-    /// its place by now: its rows have yet to move.
+    /// Ends a move whose source table has been dropped although the target could not be told so yet, if another table
+    /// stands in the source table's place by now. The rows of that table have yet to move.
     ///
-    /// - Returns: Whether there is such a table.
+    /// - Returns: Whether another table stands there.
     private func endIfMadeAnew(_ record: TableRecord, _ migration: MigrationRecord) throws -> Bool {
         let retirement = Retirement(stepper: stepper, migration: migration)
         guard try retirement.isMadeAnew(record) else { return false }
         let deadline = ContinuousClock.now + Self.patienceWithReaders
         while try !retirement.endReleased(record) {
             guard ContinuousClock.now < deadline else {
-                // Somebody may keep the target locked instead.
+                // Instead of readers, another connection's lock on the target may be the cause. Then this call throws.
                 try stepper.waitingTransaction {}
                 throw MigrationError(
                     .misuse,
@@ -312,13 +316,13 @@ struct Setup {
         return true
     }
 
-    /// Has tables begin that the target knows of. After an error the target forgets those that have not begun.
+    /// Lets tables begin that the target has stored. After an error, the target forgets the tables that have not begun.
     private func finishBeginning(of begun: [Beginning], _ migration: MigrationRecord) throws {
         do {
             try finishBeginning(of: migration)
         } catch {
-            // An error is to mean that nothing has begun, as far as that can be told. After one of the disk, what has failed to
-            // be committed into a WAL may be found there all the same by whoever recovers it.
+            // An error must mean that nothing has begun, as far as Midstream can tell. After an error of the disk, a
+            // commit into a WAL that failed may all the same be found there by the connection that recovers the WAL.
             let mayBeClaimed = (error as? SQLiteError).map { !(ResultCode.busy ~= $0.code) } ?? false
             try? forgetUnclaimed(begun.map(\.record), migration, isNoted: mayBeClaimed)
             stepper.detachUnneeded()
@@ -358,7 +362,8 @@ struct Setup {
         )
     }
 
-    /// What becomes of refused and unreadable rows may be changed at any time, and the application's answer is not stored.
+    /// Stores what becomes of refused and unreadable rows. The application may change this at any time. The closure by
+    /// which the application answers is not stored.
     private func setPolicies(_ table: TableMigration, of record: TableRecord) throws {
         stepper.refusalHandlers[record.id] = table.refusedRows.handler
         let wanted = table.refusedRows.stored
@@ -366,7 +371,7 @@ struct Setup {
             record.phase == .copying || record.phase == .starting
         else { return }
         try stepper.waitingTransaction {
-            // Another process may have brought it to its end.
+            // Another process may have brought the move to its end.
             guard try stepper.store.table(record.id) != nil else { return }
             try TableUpdate.setPolicies(record, wanted, table.unreadableRows, connection)
         }
@@ -408,7 +413,7 @@ struct Setup {
         if case .file(let path) = source.location { FilePath.isGone(path) } else { false }
     }
 
-    /// The other sources that a table has rows to come from.
+    /// The other sources from which a table still has rows to come.
     func others(of target: String, _ records: [TableRecord]) throws -> [MoveSQL] {
         let others = records.filter {
             SQLIdentifier.equal($0.target, target) && ($0.phase == .copying || $0.phase == .starting)
@@ -417,14 +422,15 @@ struct Setup {
         let migrations = try stepper.load().migrations
         return try others.compactMap { record in
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { return nil }
-            // It has come since, and within a transaction nothing can be attached.
+            // The other source has been added since the checks. Within a transaction, SQLite attaches no file.
             let isReachable = migration.sourcePath == nil || stepper.isAttached(migration)
             if connection.isInTransaction, !isReachable { throw Changed() }
             return try stepper.sql(for: record, migration)
         }
     }
 
-    /// Whether no move has begun or ended since. The stored moves alone do not tell: all of one may have come and gone.
+    /// Whether no move has begun or ended since `version` was read. The stored moves alone do not tell: a whole move
+    /// may have come and gone.
     func isStill(at version: Int64) throws -> Bool { try connection.schemaVersion() == version }
 
     private func save(_ migration: MigrationRecord, ifStillAt version: Int64) throws {
@@ -447,7 +453,8 @@ struct Setup {
                     try stepper.store.save(definitions, in: file, of: beginning.record)
                 }
             }
-            // After all rows, since each table that is created has SQLite prepare anew what writes these.
+            // The tables are created after all records are stored, since each CREATE TABLE makes SQLite prepare the
+            // statements again that store records.
             try connection.create(in: "main", begun.flatMap(\.sql.createTables))
         }
     }
