@@ -102,9 +102,9 @@ extension Router {
 
     /// The route of a DROP INDEX, on a moving table or another one.
     func dropIndex(_ outline: StatementOutline, _ route: Route) -> Route {
-        // The guard triggers keep the unique keys that the table had when they were made unique across the two files.
-        // So the table is drained before such a key's index is dropped. If the guard triggers do not pass on all keys,
-        // the table is not drained: the application may be dropping the index because of pending rows.
+        // The guard triggers keep a key unique across the two files. They were made for the keys that the table had then, so
+        // the table is drained before such a key is dropped. If the table has other keys, it is not drained: the index may
+        // be dropped for the sake of rows that have yet to move.
         guard let name = outline.target?.name, let table = tableOfIndex(name), table.isUnique, !table.hasOtherKeys
         else {
             return route
