@@ -3,8 +3,8 @@ internal import SQLiteConnection
 
 /// The statements that one plan runs on the two sides of a moving table, kept for the next scan by the same plan.
 ///
-/// Each is a plain statement on one table, so SQLite plans it natively. Their first columns are the key and what
-/// ``Settled`` says; the columns that the scan uses follow.
+/// Each is a plain statement on one table, so SQLite plans it natively. The first columns of its result are the key and
+/// what ``Settled`` says of the row; the columns that the scan uses follow.
 ///
 /// It has more than 15 stored properties: one for each trait of a scan by which its SQL differs.
 final class UnionArms {
@@ -14,15 +14,15 @@ final class UnionArms {
         case target
         /// The source's rows, with all columns.
         case source
-        /// The same, when the ledger has entries.
+        /// The source's rows, with all columns, when the ledger has entries.
         case sourceWithLedger
-        /// Of the source's rows the columns to merge by alone: moved rows stay in the source's indexes, and are passed
-        /// without their other columns being read.
+        /// The source's rows, with only the columns to merge by. Moved rows stay in the source's indexes, and the scan
+        /// passes them without reading their other columns.
         case sourceKeys
         case sourceKeysWithLedger
         /// One row of the target by its key, if it meets the constraints.
         case targetRow
-        /// The target's rows after a key, where they come in the order of keys.
+        /// The target's rows after a key, if rows come in the order of keys.
         case targetAfter
         /// One row of the source by its key.
         case sourceRow
@@ -30,7 +30,7 @@ final class UnionArms {
         case targetCount
         case sourceCount
         case sourceCountWithLedger
-        /// The rows' distinct values, where nothing else is wanted.
+        /// The distinct values of the rows, if the scan is asked for nothing else.
         case targetValues
         case sourceValues
         case sourceValuesWithLedger
@@ -62,26 +62,27 @@ final class UnionArms {
     private var idle: [[Statement]] = Array(repeating: [], count: Arm.allCases.count)
     /// Where a column stands in the arms' results, by the column's index.
     let slots: [Int]
-    /// The columns to merge by, where they stand, and how they compare.
+    /// The columns to merge by: where they stand in the results, and how they compare.
     let mergeTerms: [MergeTerm]
     let rowIDDescending: Bool
-    /// How two rows are compared.
+    /// How the merge compares two rows.
     let merge: Merge
-    /// Whether one row is looked up by a unique key.
+    /// Whether the scan looks up one row by a unique key.
     let isLookup: Bool
     /// Whether the index has all columns that the scan uses.
     let isCovered: Bool
-    /// The arms' columns, those of the index first, and how many these are.
+    /// The columns that the arms read besides the key. Those of the index come first, and `indexedCount` is their
+    /// number.
     private let columns: [Int]
     private let indexedCount: Int
     private let mergeColumns: [Int]
-    /// Which of the filter's arguments the constraints' values are.
+    /// For each constraint, the index of its value among the filter's arguments.
     let arguments: [Int]
     /// See ``UnionPlan/rowIDArgument``.
     let rowIDArgument: Int?
     /// See ``UnionPlan/isLikelyCounted``.
     let isLikelyCounted: Bool
-    /// Whether a constraint must not be handed a number.
+    /// Whether some constraint must not be given a number: see ``UnionPlan/Constraint/takesNumbers``.
     let hasTextConstraints: Bool
 
     struct MergeTerm {
@@ -90,7 +91,7 @@ final class UnionArms {
         var collation: BuiltInCollation
     }
 
-    /// How two rows are compared; what is common needs no loop.
+    /// How the merge compares two rows. The common case, by the rowid alone, needs no loop.
     enum Merge {
         case rowID(isDescending: Bool)
         case terms([MergeTerm], rowIDDescending: Bool)
@@ -152,7 +153,7 @@ final class UnionArms {
     /// An idle statement of the arm, or a new one. Give it back when the scan is over.
     func take(_ arm: Arm) throws -> Statement {
         if let statement = idle[arm.rawValue].popLast() { return statement }
-        // Its text was made for the source as it was.
+        // The statement's text was made for the source as it was then.
         if !arm.readsTarget { try table.knownSource.confirm() }
         return try statements.prepare(text(of: arm))
     }
@@ -168,15 +169,16 @@ final class UnionArms {
         for index in idle.indices { idle[index].removeAll() }
     }
 
-    /// The parameter after those of the constraints: the smallest key that may be pending, the one key that is meant, or the
-    /// one after which rows are.
+    /// The number of the parameter after those of the constraints. Its value is the smallest key that may be pending,
+    /// the key of the one row that is sought, or the key after which rows are sought.
     var extraParameter: Int { plan.constraints.count + 1 }
 
-    /// Whether the arm's own statement passes over keys below the lower bound. Where rows come in the order of other
-    /// columns it must not, or it would read on and on for one that is pending; the merge drops them in step.
+    /// Whether the arm's own statement leaves out keys below the lower bound. If rows come in the order of other
+    /// columns, it must not: SQLite would read on and on for a row that is pending. The merge drops such rows one at a
+    /// time instead.
     let isBoundedByKey: Bool
 
-    /// How the keys of rows that come later compare; `nil` where rows do not come in the order of keys.
+    /// How the keys of later rows compare with the present one; `nil` if rows do not come in the order of keys.
     let following: KeySQL.Comparison?
 
     private func text(of arm: Arm) -> String {
@@ -201,13 +203,14 @@ final class UnionArms {
 
     /// Whether an arm subtracts the number of the ledger's entries from its count.
     private func subtractsLedger(_ arm: Arm) -> Bool {
-        // All that the ledger has is among the rows that are not narrowed, unless rows return.
+        // If there are no constraints, all that the ledger has is among the counted rows, unless rows return.
         arm.isCount && arm.hasLedger && plan.constraints.isEmpty && !table.isReturning
     }
 
     private func count(_ arm: Arm) -> String {
         guard subtractsLedger(arm) else { return "count(*)" }
-        // By the rowid, a plan of which the lower bound is not the watermark's counts fewer of them.
+        // If keys are rowids, the scan's lower bound may lie beyond the watermark. Then fewer of the ledger's entries
+        // are among the counted rows.
         let settled = table.key.isRowID ? " WHERE key >= ?\(extraParameter)" : ""
         return "count(*) - (SELECT count(*) FROM \(table.sql.ledger)\(settled))"
     }
@@ -224,11 +227,12 @@ final class UnionArms {
             }
     }
 
-    /// A column as constraints and the order of rows have it.
+    /// A column as constraints and ORDER BY need it.
     private func operand(_ column: Int, of arm: Arm, where isPending: [String]) -> String {
         if arm.readsTarget { return table.quotedColumns[column] }
         let mapped = table.sql.columns[column]
-        // What is in an index has failed on no row, and a column of the source's own compares by its affinity.
+        // An expression that is in an index has failed on no row. And a plain column of the source compares by its own
+        // affinity.
         guard mapped.mayFail, mapped.plain == nil, !table.hasIndexedExpressions else { return mapped.operand }
         let collation = SQLIdentifier.quoted(table.target.columns[column].collation)
         return Self.evaluating(mapped.value, where: isPending) + " COLLATE \(collation)"
@@ -255,18 +259,20 @@ final class UnionArms {
             terms.insert(key.compares(keyNames, following, key.parameters(from: extraParameter)), at: 0)
         }
         if arm == .source || arm == .sourceWithLedger || arm.isKeysOnly {
-            // First, since SQLite seeks by the first of several lower bounds: see `UnionCursor.firstKey`.
+            // This term comes first, since SQLite seeks by the first of several lower bounds: see
+            // `UnionCursor.firstKey`.
             if isBounded, isBoundedByKey { terms.insert(table.sql.isBeyond(extraParameter), at: 0) }
             if arm.hasLedger, isLookup { terms.append("NOT \(table.sql.isSettled)") }
         }
         if arm.isCount, !arm.readsTarget {
             if isBounded {
-                // Of two ways to find the rows, the index is to be taken.
+                // Of two ways to find the rows, SQLite must take the index that the plan follows.
                 terms.append(table.sql.isBeyond(extraParameter, isIndexed: isBoundedByKey))
             }
             if arm.hasLedger, !subtractsLedger(arm) { terms.append("NOT \(table.sql.isSettled)") }
         }
-        // Without the other columns, the condition is checked when the row is fetched, by its key.
+        // An arm that reads only keys lacks the columns of the condition. The condition is checked when the row is
+        // fetched by its key.
         if arm.isKeysOnly { terms += key.belongingUnsought }
         if !arm.readsTarget, !arm.isKeysOnly, !table.sql.condition.isEmpty {
             terms.append(String(table.sql.condition.dropFirst(5)))
@@ -274,18 +280,20 @@ final class UnionArms {
         return terms
     }
 
-    /// What holds for the source's rows that are pending, as far as the arm does not pass over others.
+    /// The terms that hold for the source's pending rows, as far as the arm's own statement does not leave out other
+    /// rows.
     private func pendingTerms(hasLedger: Bool) -> [String] {
         (isBounded ? [table.sql.isBeyond(extraParameter, isIndexed: false)] : [])
             + (hasLedger ? ["NOT \(table.sql.isSettled)"] : [])
     }
 
-    /// An expression that is not evaluated on other rows: it may fail on one that has been deleted, or set aside.
+    /// An expression that SQLite evaluates only on rows that meet the terms. It may fail on a row that has been deleted
+    /// or set aside.
     private static func evaluating(_ value: String, where terms: [String]) -> String {
         terms.isEmpty ? value : "CASE WHEN \(terms.joined(separator: " AND ")) THEN \(value) END"
     }
 
-    /// SQLite finds each side's values once, by an index if it can.
+    /// The text of an arm that gives distinct values. SQLite finds each side's values once, by an index if it can.
     private func textOfValues(_ arm: Arm) -> String {
         let isTarget = arm.readsTarget
         func name(_ column: Int) -> String {
@@ -304,13 +312,13 @@ final class UnionArms {
             + " ORDER BY \(KeySQL.list(order))"
     }
 
-    /// What the source's arms say of a row that is not pending, besides 1: that the ledger has it.
+    /// What the source's arms say of a row that is not pending. The value 1 means that the ledger has the row.
     enum Settled {
-        /// It is behind the watermark. Rowids are compared with that by the cursor.
+        /// The row is behind the watermark. If the key is the rowid, the cursor makes this comparison instead.
         static let passed: Int64 = 2
     }
 
-    /// Whether a source's row is settled, as far as the arm does not pass over such rows.
+    /// Whether a source's row is settled, as far as the arm's own statement does not leave out such rows.
     private func settled(hasLedger: Bool) -> String {
         let inLedger = hasLedger ? "(\(table.sql.isSettled))" : "0"
         guard isBounded, !isBoundedByKey, !table.key.isRowID else { return inLedger }
@@ -324,7 +332,7 @@ final class UnionArms {
         case .greaterOrEqual: ">="
         case .less: "<"
         case .lessOrEqual: "<="
-        // The value may be NULL. Every constraint has a parameter, so that they keep their numbers.
+        // The value may be NULL. Every constraint has a parameter, so that the parameters keep their numbers.
         default: "IS"
         }
     }

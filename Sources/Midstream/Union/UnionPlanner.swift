@@ -8,31 +8,32 @@ internal import SQLiteConnection
 struct UnionPlanner {
     let table: MovingTable
     let scope: UnionPlan.Scope
-    /// Whether every value in the statement is a literal or a parameter: numbers may be pushed onto text columns then.
+    /// Whether every value in the statement is a literal or a parameter. Then numbers may be pushed onto text columns.
     let isSimpleStatement: Bool
     /// Whether a row value may stand before an IN in the statement.
     let hasRowMembership: Bool
     /// See ``QueryTraits/hidesPattern``.
     let hidesPattern: Bool
-    /// Whether the statement may say which indexes are used: then no other is read for its columns, where there are rowids.
-    /// Without, SQLite reads a covering index all the same.
+    /// Whether the statement may say which indexes are used. If it may, and the table has rowids, the scan reads no
+    /// other index for the columns in it. Without rowids, SQLite reads a covering index all the same.
     let namesIndexes: Bool
-    /// Whether the statement makes one row of all that it reads: then no order shows.
+    /// Whether the statement makes one row of all that it reads, so that the order of the rows does not show.
     let isAggregated: Bool
-    /// Whether SQLite may take the first row in order for `min()`, be it NULL. Since 3.30 it asks for the NULLs last, of
-    /// which it does not speak to virtual tables.
+    /// Whether SQLite may take the first row in order as the result of `min()`, even if it is NULL. Since 3.30, SQLite
+    /// asks for the NULLs last, but does not tell virtual tables so.
     let mayTakeFirstAsMinimum: Bool
-    /// Whether the statement may want some of the rows only.
+    /// Whether the statement may want only some of the rows.
     let mayEndEarly: Bool
-    /// Whether SQLite may use more than the columns that it tells of: rowids that are named so, or keys of a RIGHT JOIN.
+    /// Whether SQLite may use more than the columns that it reports: rowids that are named as such, or keys of a RIGHT
+    /// JOIN.
     let usesColumnsUntold: Bool
     /// See ``UnionPlan/mayCompareTextAsNumber``.
     let mayCompareTextAsNumber: Bool
 
-    /// Whether the table has no row at present, as far as that can be told without looking at many.
+    /// Whether the table has no row at present, as far as that can be told without looking at many rows.
     let hasNoRows: () -> Bool
 
-    /// What SQLite assumes of a table without statistics.
+    /// How many rows SQLite assumes of a table without statistics.
     private static let assumedRows = 1_048_576.0
 
     func plan(_ info: IndexInfo) throws -> UnionPlan {
@@ -43,7 +44,7 @@ struct UnionPlanner {
         var best = candidate(usable, along: tablePath, order: order)
         for index in table.target.indexes where index.isPlain {
             let path = path(along: index)
-            // By the rowid goes the table itself.
+            // A scan by the rowid follows the table itself, not an index.
             if path.terms.first?.column == -1 { continue }
             let other = candidate(usable, along: path, order: order)
             if other.total < best.total { best = other }
@@ -60,13 +61,13 @@ struct UnionPlanner {
             }
         }
 
-        // A join is over where a plain table that it reads in full has no row: SQLite leaves all loops at once. A virtual table
-        // ends its own loop alone, so it is to be the outermost.
+        // If a plain table that a join reads in full has no row, SQLite leaves all loops of the join at once. A virtual
+        // table without rows ends only its own loop, so that should be the outermost one.
         if scope == .whole, best.rows == Self.assumedRows, hasNoRows() { (best.cost, best.rows) = (1, 1) }
 
         let isDistinct = info.wantsDistinct && best.consumesOrder && canSkipEqual(order, info.usedColumns)
         if isDistinct { best.merge = .ordered(order, rowIDDescending: false) }
-        // An IN is a scan for each of its values, which is worth it where an index finds them.
+        // For an IN, SQLite makes a scan for each of the values. That pays only if an index finds the values.
         let constraints = use(usable.filter { !$0.isMembership || best.fixed.contains($0.column) }, info)
         if best.consumesOrder { info.setOrderConsumed() }
         if case .lookup = best.merge { info.setUnique() }
@@ -86,7 +87,7 @@ struct UnionPlanner {
         )
     }
 
-    /// Has SQLite hand over the values of constraints to the scan.
+    /// Makes SQLite hand the values of constraints to the scan.
     private func use(_ used: [Usable], _ info: IndexInfo) -> [UnionPlan.Constraint] {
         used.enumerated().map { position, item in
             let isChecked = item.takesNumbers && !(Self.forgetsRowValues && Self.ranges.contains(item.comparison))
@@ -100,8 +101,8 @@ struct UnionPlanner {
         }
     }
 
-    /// Whether of rows that are equal in the columns of an order one may stand for all: the statement uses nothing else, and values
-    /// that are equal are the same.
+    /// Whether one row may stand for all rows that are equal in the columns of an order: the statement uses no other
+    /// column, and equal values of these columns are identical.
     private func canSkipEqual(_ order: [UnionPlan.Order], _ used: UInt64) -> Bool {
         guard scope == .whole, !usesColumnsUntold, table.inner == nil, !table.isReturning, table.condition == nil else {
             return false
@@ -128,12 +129,12 @@ struct UnionPlanner {
         .equal, .greater, .greaterOrEqual, .less, .lessOrEqual, .isNull, .notDistinct,
     ]
 
-    /// After these all rows have the same value.
+    /// The comparisons after which all rows have the same value in the column.
     private static let fixing: Set<IndexInfo.Comparison> = [.equal, .isNull, .notDistinct]
 
     private static let ranges: Set<IndexInfo.Comparison> = [.greater, .greaterOrEqual, .less, .lessOrEqual]
 
-    /// Older versions compare no more than the first of a row value's columns when the table has checked that.
+    /// SQLite before 3.30 compares only the first column of a row value once the virtual table has checked that column.
     private static let forgetsRowValues = Connection.libraryVersionNumber < 3_030_000
 
     private func usableConstraints(_ info: IndexInfo) -> [Usable] {
@@ -154,14 +155,14 @@ struct UnionPlanner {
             }
             guard table.target.columns.indices.contains(column) else { return nil }
             let definition = table.target.columns[column]
-            // A compare by another collation than the column's is SQLite's to make.
+            // SQLite itself must compare by a collation other than the column's.
             guard let collation = info.collation(at: index), SQLIdentifier.equal(collation, definition.collation) else {
                 return nil
             }
             if mayLoseMatches(constraint.comparison, definition, patterns[column]) { return nil }
             let takesNumbers = definition.affinity.isNumeric || isSimpleStatement
-            // Of an IN with a subquery SQLite would forget the subquery's affinity. The columns of a row value before IN
-            // come as plain comparisons.
+            // For an IN with a subquery, SQLite would forget the subquery's affinity. SQLite reports the columns of a
+            // row value before IN as plain comparisons.
             let mayBeMembership = hasRowMembership || info.isMembership(at: index) ?? true
             if !takesNumbers, constraint.comparison == .equal, mayBeMembership { return nil }
             return Usable(
@@ -178,7 +179,7 @@ struct UnionPlanner {
         case told, possible
     }
 
-    /// The columns in which a LIKE or GLOB looks for a pattern, or may.
+    /// The columns in which a LIKE or GLOB looks for a pattern, or may look for one.
     private func patterns(_ info: IndexInfo) -> [Int: Pattern] {
         var comparisons: [Int: Set<IndexInfo.Comparison>] = [:]
         for index in 0..<info.constraintCount {
@@ -191,9 +192,9 @@ struct UnionPlanner {
         }
     }
 
-    /// Whether the comparison may be one that SQLite has made of a pattern, and that leaves out values which match: of LIKE 'a%' it
-    /// makes the range from 'A' to 'b', beyond which are blobs, which it looks for apart in an index; and numbers are below any
-    /// text, as infinity is for GLOB 'I*'.
+    /// Whether SQLite may have made the comparison of a pattern, so that the comparison leaves out values which match.
+    /// Of LIKE 'a%', SQLite makes the range from 'A' to 'b'. Blobs are beyond that range, and SQLite looks for them
+    /// separately in an index. Numbers are below any text; one of them, infinity, matches GLOB 'I*'.
     private func mayLoseMatches(_ comparison: IndexInfo.Comparison, _ column: TableSchema.Column, _ pattern: Pattern?)
         -> Bool
     {
@@ -211,16 +212,17 @@ struct UnionPlanner {
 
     // MARK: Paths
 
-    /// What a scan goes along: an index, or the table itself.
+    /// What a scan follows: an index, or the table itself.
     private struct Path {
-        /// The terms that entries are in the order of, up to those that leave no ties. The rowid is -1, by whatever name.
+        /// The terms by which the entries are ordered, up to those that leave no ties. The rowid is -1, whatever its
+        /// name.
         var terms: [TableSchema.Index.Term]
-        /// How many of the terms are the index's own; the key follows.
+        /// How many of the terms are the index's own. Those of the key come after them.
         var ownCount: Int
-        /// Whether no two rows have the same values in these.
+        /// Whether no two rows have the same values in the index's own terms.
         var isUnique: Bool
         var isTable: Bool
-        /// The columns that can be read without going to the table.
+        /// The columns that the scan can read without going to the table.
         var columns: [Int]
     }
 
@@ -257,15 +259,15 @@ struct UnionPlanner {
 
     private struct Candidate {
         var merge: UnionPlan.Merge
-        /// The columns of the index that have a value given.
+        /// The columns of the index for which a value is given.
         var fixed: [Int]
         var indexedColumns: [Int]
-        /// The first column of the index; `nil` where the table itself is gone along.
+        /// The first column of the index; `nil` if the scan follows the table itself.
         var firstColumn: Int?
         var consumesOrder: Bool
         var cost: Double
         var rows: Double
-        /// The cost with that of sorting what does not come sorted.
+        /// The cost, with that of sorting the rows if they do not come sorted.
         var total: Double
     }
 
@@ -282,7 +284,7 @@ struct UnionPlanner {
             let isValue = matches.contains { $0.comparison == .equal && $0.takesNumbers }
             if position < path.ownCount, !isValue { isLookup = false }
             fixed.append(column)
-            // As a number, '1' is equal to '1.0'.
+            // As numbers, '1' and '1.0' are equal.
             if matches.contains(where: { $0.takesNumbers || $0.comparison == .isNull }) { alike.insert(column) }
         }
         let isLastUnique = path.isUnique && fixed.count >= path.ownCount
@@ -301,7 +303,8 @@ struct UnionPlanner {
         let rows = estimatedRows(usable, terms, fixed: fixed.count, isUnique: isLastUnique)
         let isNarrowed = rows < Self.assumedRows
         let wanted = order.filter { !alike.contains($0.column) }
-        // Columns that are sought by values that may not make all rows alike, and are wanted in order all the same.
+        // Columns for which a value is given that may not make all rows alike. The statement wants these columns in
+        // order nevertheless.
         let loose = terms.prefix(fixed.count).filter { term in wanted.contains { $0.column == term.column } }
         let rest = loose + terms.dropFirst(fixed.count)
         let leavesTies = alike.count + loose.count < fixed.count
@@ -323,11 +326,11 @@ struct UnionPlanner {
         )
     }
 
-    /// How many rows SQLite assumes to find.
+    /// How many rows SQLite assumes that a scan finds.
     ///
     /// - Parameters:
-    ///   - fixed: How many of the terms have a value given.
-    ///   - isUnique: Whether one row at most has these values.
+    ///   - fixed: For how many of the terms a value is given.
+    ///   - isUnique: Whether at most one row has these values.
     private func estimatedRows(_ usable: [Usable], _ terms: [TableSchema.Index.Term], fixed: Int, isUnique: Bool)
         -> Double
     {
@@ -343,17 +346,17 @@ struct UnionPlanner {
         return max(rows, 1)
     }
 
-    /// Whether the index compares its column as the column itself does, and the merge can do it too.
+    /// Whether the index compares its column as the column itself does.
     private func hasColumnCollation(_ term: TableSchema.Index.Term) -> Bool {
         guard let column = term.column else { return false }
         return column < 0 || SQLIdentifier.equal(term.collation, table.target.columns[column].collation)
     }
 
-    /// Whether a scan along the index gives rows in that order.
+    /// Whether a scan along the index gives rows in the given order.
     ///
     /// - Parameters:
-    ///   - terms: What the rows that are found are in the order of.
-    ///   - leavesTies: Whether rows may be equal in all of these.
+    ///   - terms: The terms by which the rows that the scan finds are ordered.
+    ///   - leavesTies: Whether rows may be equal in all of these terms.
     private func isConsumed(_ order: [UnionPlan.Order], terms: [TableSchema.Index.Term], leavesTies: Bool) -> Bool {
         var rest = terms[...]
         var isReversed: Bool?
@@ -373,8 +376,8 @@ struct UnionPlanner {
         return column < 0 || BuiltInCollation(name: term.collation) != nil
     }
 
-    /// The order of the merge: that of the index, as far as the two arms' rows can be compared outside SQLite, and then that
-    /// of the table's key, but for columns in which all rows are alike.
+    /// The order of the merge: the order of the index, as far as Midstream can compare the two arms' rows outside
+    /// SQLite, and then the order of the table's key. Columns in which all rows are alike are left out.
     private func merge(
         terms: [TableSchema.Index.Term],
         alike: Set<Int>,
@@ -385,7 +388,7 @@ struct UnionPlanner {
             return .ordered(table.key.isRowID ? [] : UnionPlan.keyOrder(of: table.target), rowIDDescending: false)
         }
         let rest = terms.prefix(while: canMerge)
-        // An index is read backwards as a whole, ties included.
+        // SQLite reads an index backwards as a whole, ties included.
         let isReversed =
             rest.first.map { first in order.first.map { $0.isDescending != first.isDescending } ?? false } ?? false
         var columns = rest.map { UnionPlan.Order(column: $0.column ?? -1, isDescending: $0.isDescending != isReversed) }
