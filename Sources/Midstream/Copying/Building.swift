@@ -127,7 +127,8 @@ struct Building {
         return nil
     }
 
-    /// Goes on with a build that has begun: fills its parts, merges what was written meanwhile, and has the live table adopt it.
+    /// Goes on with a build that has begun: fills its parts, merges what was written meanwhile, and lets the live table
+    /// adopt the build.
     private func goOn(
         _ record: TableRecord,
         _ build: TableBuild,

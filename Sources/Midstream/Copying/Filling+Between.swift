@@ -20,9 +20,9 @@ extension Filling {
         /// - Parameters:
         ///   - first: The entry before those that are copied; `nil` to copy from the beginning.
         ///   - second: The entry after those that are copied; `nil` to copy up to the end.
-        ///   - left: How many entries are wanted. The entries that are copied are taken off, if they are fewer.
+        ///   - left: How many entries are wanted. If fewer are there, the number of copied entries is subtracted.
         ///   - inserted: The entries that are copied are added to this count.
-        /// - Returns: The last entry that was copied, if as many were there as are wanted.
+        /// - Returns: The last entry that was copied, if there were as many as are wanted; otherwise `nil`.
         mutating func copy(
             after first: [ExactValue]?,
             before second: [ExactValue]?,

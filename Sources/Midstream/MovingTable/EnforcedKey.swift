@@ -4,7 +4,7 @@ internal import SQLiteConnection
 /// A table of the target that a foreign key connects with a moving one.
 struct KeyTable {
     let schema: TableSchema
-    /// `nil` where the table does not move.
+    /// `nil` if the table does not move.
     let moving: MovingTable?
     /// The names by which `main` tells the table's rows apart.
     let rowNames: [String]
@@ -31,8 +31,8 @@ struct KeyTable {
 
     func quoted(_ column: Int) -> String { SQLIdentifier.quoted(schema.columns[column].name) }
 
-    /// The columns of all keys of the table by which a new row can replace another, as a trigger hands them over: the rowid or NULL
-    /// first, as the guard triggers do.
+    /// The columns of all keys of the table by which a new row can replace another, as a trigger passes them on. As in
+    /// the guard triggers, the rowid comes first, or NULL.
     var newKeys: [String] {
         let columns = MoveSQL.keyColumns(of: schema).map { newValue($0) }
         return [schema.hasRowID ? "NEW.\(rowNames[0])" : "NULL"] + columns
@@ -44,7 +44,7 @@ struct KeyTable {
         return schema.columns[column].replacement.map { "ifnull(\(value), \($0))" } ?? value
     }
 
-    /// For each of those keys: the row of `main` that has the values ?1….
+    /// For each of the table's comparable keys: the query for the row of `main` that has the values ?1….
     var conflictLookups: [String] {
         schema.comparableKeys.map { index in
             let terms = index.terms.enumerated().map { offset, term in
@@ -58,13 +58,15 @@ struct KeyTable {
 
 /// A foreign key of which one end moves, or both, with the SQL that finds the rows at either end.
 ///
-/// What is looked up may be more than SQLite would find, since a row may be promoted at any time, but never less.
+/// The SQL may find more rows than SQLite would, but never fewer. Too many do no harm, since a row may be promoted at
+/// any time.
 struct EnforcedKey {
     /// The tables by their places in ``KeyActions``.
     let child: Int
     let parent: Int
     let childColumns: [Int]
-    /// Which of the moving parent's comparable keys it is, and in which order that has the columns; `nil` for the rowid.
+    /// Which of the moving parent's comparable keys this key refers to, and in which order that one has the columns;
+    /// `nil` for the rowid.
     private let parentIndex: (ordinal: Int, order: [Int])?
     /// Whether the child's column is the rowid, which SQLite may choose after the triggers have run.
     let isOfRowID: Bool
@@ -81,14 +83,15 @@ struct EnforcedKey {
     private let parentLookup: (unbounded: String, bounded: String)
     /// The keys of the pending children of `main`'s row ?1…, without a bound and with one.
     private let childLookup: (unbounded: String, bounded: String)
-    /// Whether there is a pending child of a row with the values ?1… in the parent's columns, likewise.
+    /// Whether there is a pending child of a row with the values ?1… in the parent's columns, without a bound and with
+    /// one.
     private let orphanLookup: (unbounded: String, bounded: String)
-    /// Where a trigger hands over the parent's columns: see ``KeyTable/newKeys``.
+    /// The places of the parent's columns among what a trigger passes on: see ``KeyTable/newKeys``.
     let newParentPlaces: [Int]
 
     var count: Int { childColumns.count }
 
-    /// - Returns: `nil` where the rows at the other end cannot be told exactly.
+    /// - Returns: `nil` if Midstream cannot tell exactly which rows are at the other end.
     init?(_ key: ForeignKey, child: (Int, KeyTable), parent: (Int, KeyTable)) {
         guard let ends = KeyEnds(key, child: child.1, parent: parent.1), let newParentPlaces = ends.newParentPlaces
         else {
@@ -147,7 +150,7 @@ struct EnforcedKey {
         return try lookup.step() ? moving.key.read(lookup) : nil
     }
 
-    /// Whether there are pending children of a row that is about to come, or to get its key.
+    /// Whether there are pending children of a row that is about to be inserted, or to get its key.
     func hasPendingChildren(in moving: MovingTable, _ bind: (_ place: Int, Statement, _ parameter: Int) throws -> Void)
         throws
         -> Bool
@@ -224,7 +227,7 @@ private struct KeyEnds {
         return "SELECT 1 FROM \(child.name) WHERE \(terms.joined(separator: " AND ")) LIMIT 1"
     }
 
-    /// See ``EnforcedKey/newParentPlaces``; `nil` if the triggers do not hand over all of the parent's columns.
+    /// See ``EnforcedKey/newParentPlaces``; `nil` if the triggers do not pass on all of the parent's columns.
     var newParentPlaces: [Int]? {
         let keyColumns = MoveSQL.keyColumns(of: parent.schema)
         let found = places.compactMap { place in
@@ -235,10 +238,10 @@ private struct KeyEnds {
 
     // MARK: Where the child moves
 
-    /// What the child's columns are made of; `nil` if a column is made of what compares otherwise.
+    /// What the child's columns are made of; `nil` if a column is made of something that compares in another way.
     func mapped(_ sql: MoveSQL) -> [MappedColumns.Column]? {
         let mapped = columns.map { sql.columns[$0] }
-        // An expression has no affinity, by which SQLite compares.
+        // SQLite compares by affinity, and an expression has none.
         return mapped.allSatisfy { $0.converted("") == "" } ? mapped : nil
     }
 

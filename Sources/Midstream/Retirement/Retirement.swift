@@ -76,7 +76,8 @@ struct Retirement {
     /// Ends the moves of tables whose sources have been released, or need not be.
     ///
     /// - Parameters:
-    ///   - raised: The number of the source's schema before the release and after; `nil` if the source was not written.
+    ///   - raised: The version of the source's schema before the release and after; `nil` if the source was not
+    ///     written.
     ///   - isUnfenced: Whether the source could not be written when the moves began.
     ///   - isMissing: Whether the source's file is not there.
     /// - Returns: The tables whose move this process has ended; `nil` if the target could not be locked.
@@ -193,7 +194,7 @@ struct Retirement {
             guard let file = stored.migrations.first(where: { $0.id == other.migration && $0.sourcePath != nil }) else {
                 return false
             }
-            // If the file has been deleted, all of it had been released: its own turn comes to be let go of.
+            // If the file has been deleted, all its tables had been released. The file is let go of in its own turn.
             guard stepper.isAttached(file) || stepper.path(of: file).map(FilePath.exists) ?? false else { return true }
             try stepper.attach(file)
             let state = StateStore(connection: stepper.connection, schema: file.schema)
@@ -363,7 +364,7 @@ struct Retirement {
         return now.phase != .done
     }
 
-    /// Records that a table is done. With the last table, all that is Midstream's own goes.
+    /// Records that a table is done. With the last table, everything of Midstream's own is removed.
     ///
     /// - Returns: `false` if another process has done so.
     private func finishInTransaction(_ record: TableRecord) throws -> Bool {
