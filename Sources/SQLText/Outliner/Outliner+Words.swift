@@ -19,7 +19,7 @@ struct ScanState {
 }
 
 extension Outliner {
-    /// Takes a bare word in an expression; false if the expression ends before it.
+    /// Takes a bare word in an expression. Gives `false` if the expression ends before the word.
     func scanWord(
         in scope: Int,
         _ options: ScanOptions,
@@ -97,13 +97,13 @@ extension Outliner {
         return true
     }
 
-    /// `OVER w`, or OVER before a parenthesis, which is left to the scan.
+    /// Takes `OVER w`, or the OVER before a parenthesis. The scan itself goes on with the parenthesis.
     private func scanOver() throws(Unknown) {
         position += 1
         if isName(at: position) { position += 1 }
     }
 
-    /// The clauses that calls, filters and windows have in their parentheses.
+    /// Takes a reserved word of the clauses that calls, filters and windows have in their parentheses.
     private func scanReservedInParentheses(_ word: Keyword) throws(Unknown) {
         let isFirst = kind(at: position - 1) == .leftParen
         switch word {
