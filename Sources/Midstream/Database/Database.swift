@@ -85,7 +85,7 @@ public final class Database: @unchecked Sendable {
         writerQueue.setSpecific(key: writerKey, value: true)
         writer.onDrain = { [engine] tables, sql in engine.report(.drained(tables: tables, sql: sql)) }
         writer.onSchemaChange = { [engine] in engine.noteSchemaChange() }
-        // Who makes it of a whole file lets it move first.
+        // If the file is being made of a whole file, its tables begin to move before the overlay is made.
         if try !configuration.movesWholeFile || !WholeFileNote.isUnfinished(connection) {
             try writer.overlay.open()
         }
@@ -103,7 +103,7 @@ public final class Database: @unchecked Sendable {
         }
     }
 
-    /// Has connections that are idle detach the sources that no table needs any more.
+    /// Makes idle connections detach the sources that no table needs any more.
     private func letGoOfSources() {
         readers.withIdle { try? $0.overlay.refresh() }
         writerQueue.async { @Sendable [self] in
@@ -111,8 +111,8 @@ public final class Database: @unchecked Sendable {
         }
     }
 
-    /// Opens a file once more where it was not there, and somebody else has made it meanwhile, encrypted with another salt, which
-    /// stands there by now.
+    /// Opens a file. If the file was not there, and somebody else has made it meanwhile, encrypted with another salt,
+    /// this opens it once more: by then that salt is in the file.
     static func openingOneThatOthersMake<Result>(_ path: String, _ open: () throws -> Result) throws -> Result {
         let isNew = !FilePath.hasContent(path)
         do {
@@ -122,7 +122,7 @@ public final class Database: @unchecked Sendable {
         }
     }
 
-    /// The path of a file that is open, without links.
+    /// The path of an open file, without links.
     private static func resolved(_ path: String) throws -> String {
         let resolved = FilePath.resolved(path)
         guard FilePath.exists(resolved) else {
@@ -161,7 +161,8 @@ public final class Database: @unchecked Sendable {
             configuration.synchronous.rawValue,
             withoutWAL: configuration.synchronous.withoutWAL
         )
-        // The salt of an encrypted file stands in its first page, which all connections must find there.
+        // The salt of an encrypted file is in its first page. That page is written now, since all connections must find
+        // the salt there.
         if key != nil, try connection.fetchValue(Int64.self, "PRAGMA main.page_count") == 0 {
             try connection.execute("PRAGMA main.user_version = 0")
         }
@@ -170,7 +171,7 @@ public final class Database: @unchecked Sendable {
 
     private static func configure(_ connection: Connection, _ configuration: DatabaseConfiguration) throws {
         connection.setBusyTimeout(milliseconds: Int32(clamping: configuration.busyTimeout.nanoseconds / 1_000_000))
-        // The first read, which is where a file that is no database shows.
+        // This is the first read. If the file is no database, the read fails.
         try connection.checkReadable()
         try connection.configure(.foreignKeys, configuration.enforcesForeignKeys)
     }
@@ -181,21 +182,22 @@ public final class Database: @unchecked Sendable {
         readers.close()
     }
 
-    /// Ends auto migration and closes the connections that are idle. Blocks that run go on to their end; when one of them closes
-    /// the database, what is called on other threads meanwhile may still work.
+    /// Ends auto migration and closes the idle connections. Running blocks go on to their end. If one of these blocks
+    /// closes the database, calls on other threads may still work until the block has ended.
     public func close() {
         engine.stop()
         let isInBlock = isOnWriter || readers.current != nil || engine.isInMidstOfStep
         readers.close()
         if isInBlock {
-            // What begins or steps on another thread may be waiting for this block to end, or the writer for this step.
+            // An `addMigration` or a step on another thread may be waiting for this block to end, or the writer for
+            // this step.
             writerQueue.async { @Sendable [self] in
                 engine.close()
                 writer.close()
             }
         } else {
             engine.endStreams()
-            // Of the connections that have a source, the stepper's can write it: as the last one, it has SQLite remove its WAL.
+            // The stepper's connection can write the sources. It is closed last, so that SQLite removes their WALs.
             writerQueue.sync { writer.close() }
             engine.close()
         }
@@ -203,12 +205,12 @@ public final class Database: @unchecked Sendable {
 
     // MARK: Reading
 
-    /// Runs `body` in a transaction that reads: everything in it sees the same snapshot.
+    /// Runs `body` in a transaction that reads: everything in `body` sees the same snapshot.
     public func read<Result>(_ body: (DatabaseAccess) throws -> Result) throws -> Result {
         try readers.withReader(beyondCapacity: mayBeWaitedFor) { try $0.withTransaction(body) }
     }
 
-    /// Runs `body` in a transaction that reads, on another thread. Cancelling the task interrupts it.
+    /// Runs `body` in a transaction that reads, on another thread. Cancelling the task interrupts `body`.
     public func read<Result: Sendable>(
         _ body: @escaping @Sendable (DatabaseAccess) throws -> Result
     ) async throws -> Result {
@@ -233,13 +235,15 @@ public final class Database: @unchecked Sendable {
 
     /// Runs `body` in a transaction that writes: committed when it returns, rolled back when it throws.
     ///
-    /// Only one runs at a time; others wait. Where an error has SQLite roll back the whole transaction, as with OR ROLLBACK or
-    /// a full disk, later statements of the block fail with that error's code, and so does this, though `body` has caught the error.
+    /// Only one such block runs at a time; others wait. If an error makes SQLite roll back the whole transaction, as
+    /// with OR ROLLBACK or a full disk, later statements of the block fail with that error's code. This call then fails
+    /// with it, too, even if `body` has caught the error.
     public func write<Result>(_ body: (DatabaseAccess) throws -> Result) throws -> Result {
         try onWriter(orThrow: true) { try $0.withTransaction(body) }
     }
 
-    /// Runs `body` in a transaction that writes, on another thread. Cancelling the task interrupts it and rolls it back.
+    /// Runs `body` in a transaction that writes, on another thread. Cancelling the task interrupts `body` and rolls the
+    /// transaction back.
     public func write<Result: Sendable>(
         _ body: @escaping @Sendable (DatabaseAccess) throws -> Result
     ) async throws -> Result {
@@ -254,7 +258,7 @@ public final class Database: @unchecked Sendable {
                             return try interruption.guarding(writer.connection) {
                                 try writer.withTransaction { access in
                                     let result = try body(access)
-                                    // It met no statement that it could have interrupted.
+                                    // The cancellation may have met no statement that it could interrupt.
                                     try interruption.check()
                                     return result
                                 }
@@ -269,7 +273,7 @@ public final class Database: @unchecked Sendable {
     }
 
     /// Runs `body` alone on the connection that writes, without a transaction: each statement commits by itself, unless
-    /// `body` begins one. One that it leaves open is rolled back.
+    /// `body` begins a transaction. A transaction that `body` leaves open is rolled back.
     public func withoutTransaction<Result>(_ body: (DatabaseAccess) throws -> Result) throws -> Result {
         try onWriter(orThrow: true) { writer in
             defer { writer.endUnattended() }
@@ -301,10 +305,10 @@ public final class Database: @unchecked Sendable {
     /// Whether the caller runs on the writer, where steps and new migrations would wait for themselves.
     var isOnWriter: Bool { DispatchQueue.getSpecific(key: writerKey) == true }
 
-    /// Whether all who read may wait for the caller, who must not wait for one of them to end.
+    /// Whether all readers may be waiting for the caller. Then the caller must not wait for a reader to end.
     private var mayBeWaitedFor: Bool { isOnWriter || engine.isInMidstOfStep }
 
-    /// What is due after the writer's work.
+    /// Does what is due after the writer's work.
     private func afterWriting() {
         if walKeeper.isLong, !writer.isInTransaction { walKeeper.shorten(writer.connection) }
         engine.considerNewTables()
@@ -312,7 +316,7 @@ public final class Database: @unchecked Sendable {
 
     // MARK: Single statements
 
-    /// Runs one or several statements, each committed by itself. Values are for a single one.
+    /// Runs one or several statements, each committed by itself. Values can be given only for a single statement.
     public func execute(_ sql: String, _ arguments: Arguments = Arguments()) throws {
         try withoutTransaction { try $0.execute(sql, arguments) }
     }
@@ -359,7 +363,7 @@ public final class Database: @unchecked Sendable {
         try write { try $0.insert(record, into: table) }
     }
 
-    /// Reads with a reader; with the writer when the statement needs a table drained first.
+    /// Runs `body` with a reader, or with the writer if the statement needs a table drained first.
     func readOne<Result>(_ body: (DatabaseAccess) throws -> Result) throws -> Result {
         do {
             return try readers.withReader(beyondCapacity: mayBeWaitedFor) {
@@ -373,7 +377,7 @@ public final class Database: @unchecked Sendable {
 
 /// Connects a task's cancellation with the connection that it happens to run on.
 final class Interruption: Sendable {
-    /// One that nothing else can keep busy.
+    /// A queue that nothing else can keep busy.
     private static let queue = DispatchQueue(label: "midstream.interruptions")
 
     private let state = Confined(State())
@@ -383,8 +387,8 @@ final class Interruption: Sendable {
         var handle: InterruptHandle?
     }
 
-    /// Interrupts what runs, and goes on doing so until it has ended: an interruption between two statements has no
-    /// effect on the second.
+    /// Interrupts what runs, again and again until it has ended: an interruption between two statements has no effect
+    /// on the second.
     func cancel() {
         let isRunning = state.withValue { state in
             state.isCancelled = true
@@ -400,7 +404,7 @@ final class Interruption: Sendable {
         if state.withValue({ $0.isCancelled }) { throw CancellationError() }
     }
 
-    /// Runs `body`; ends it when the task is cancelled.
+    /// Runs `body`, and ends it when the task is cancelled.
     func guarding<Result>(_ connection: Connection, _ body: () throws -> Result) throws -> Result {
         try state.withValue { state in
             if state.isCancelled { throw CancellationError() }
@@ -410,7 +414,7 @@ final class Interruption: Sendable {
         do {
             return try body()
         } catch {
-            // What is interrupted may also be the opening of a source.
+            // The interruption may also have hit the opening of a source.
             let cause = error as? SQLiteError ?? (error as? MigrationError)?.cause
             if cause?.isInterruption == true, state.withValue({ $0.isCancelled }) { throw CancellationError() }
             throw error

@@ -1,9 +1,9 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Rows that a statement means are brought into the target before it runs.
+/// Promotes the rows that a statement affects, before the statement runs.
 extension DatabaseAccess {
-    /// Runs promotions in a savepoint, so that one that fails half way leaves nothing behind.
+    /// Runs promotions in a savepoint, so that a promotion that fails half way leaves nothing behind.
     func protected(_ body: () throws -> Void) throws {
         let isOutermost = !connection.isInTransaction
         do {
@@ -12,8 +12,8 @@ extension DatabaseAccess {
             guard ResultCode.busy ~= error.code, connection.isInTransaction || connection.isAmidWrite else {
                 throw error
             }
-            // Something writes, a blob's handle say. Each row is promoted whole all the same; where that fails, the transaction
-            // is lost.
+            // While something writes, such as a blob's handle, SQLite sets no savepoint. Each row is still promoted as
+            // a whole. If a promotion fails then, the transaction is lost.
             let wasProtected = overlay.statements.isProtected
             overlay.statements.isProtected = false
             defer { overlay.statements.isProtected = wasProtected }
@@ -28,8 +28,8 @@ extension DatabaseAccess {
         }
     }
 
-    /// Nothing that a promotion runs ends its savepoint. But without memory for one, old versions of SQLite begin none, and do not
-    /// say so.
+    /// Ends the savepoint of promotions. Nothing that a promotion runs ends it. But if there is no memory for a
+    /// savepoint, old versions of SQLite set none, and do not say so.
     private func releasePromotion() throws {
         do {
             try connection.execute("RELEASE midstream_promotion")
@@ -38,9 +38,9 @@ extension DatabaseAccess {
         }
     }
 
-    /// Promotes the pending rows that the statement means. The application sees nothing of it.
+    /// Promotes the pending rows that the statement affects. The application sees nothing of the promotions.
     ///
-    /// - Returns: Those that the statement deletes without their having been there.
+    /// - Returns: The pending rows that the statement deletes without their having been in the target.
     func promote(_ prepared: Prepared) throws -> [UnseenDelete] {
         guard let keys = prepared.keys else { return [] }
         if let all = try allUnseen(prepared) { return [all] }
@@ -52,7 +52,8 @@ extension DatabaseAccess {
         }
     }
 
-    /// The pending rows of a table of which all are deleted; `nil` where there are none, or something asks for each.
+    /// All pending rows of a table, if the statement deletes all rows of the table; `nil` if no row is pending, or if
+    /// each of the rows has to be looked at.
     private func allUnseen(_ prepared: Prepared) throws -> UnseenDelete? {
         guard prepared.route.deletesAll, kind == .writer,
             let table = prepared.route.redirected.flatMap({ overlay.tables.byID[$0] }), table.inner == nil,
@@ -60,7 +61,7 @@ extension DatabaseAccess {
             try table.deletesUnseen()
         else { return nil }
         return try overlay.unnoticed {
-            // The checksum is of each row that is passed.
+            // The checksum of a complete verification needs each row that the watermark passes.
             guard let record = try StateStore(connection: connection).table(table.id), record.isMoving,
                 record.verification != .complete
             else { return nil }
@@ -103,14 +104,15 @@ extension DatabaseAccess {
         }
     }
 
-    /// Has CHECK constraints hold again, after they were ignored for rows that are promoted.
+    /// Makes SQLite check CHECK constraints again, after it has ignored them for promoted rows.
     func enforceChecks() throws {
         guard ignoresChecks else { return }
         try connection.execute("PRAGMA ignore_check_constraints = 0")
         ignoresChecks = false
     }
 
-    /// Runs `body` without CHECK constraints, if they are to be ignored and no statement runs: the pragma expires these.
+    /// Runs `body` without CHECK constraints, if they are to be ignored and no statement runs: the pragma expires
+    /// running statements.
     func ignoringChecks(_ areIgnored: Bool, _ body: () throws -> Void) throws {
         guard areIgnored, !connection.hasBusyStatement,
             try connection.fetchValue(Int64.self, "PRAGMA ignore_check_constraints") == 0
@@ -121,12 +123,12 @@ extension DatabaseAccess {
         try body()
     }
 
-    /// Brings rows into the target that its constraints do not take, so that the application can mend or delete them: in
-    /// a table that is whole it could.
+    /// Promotes rows that the target's constraints refuse, so that the application can change or delete them. It could
+    /// do so in a whole table.
     private func promoteRefused(_ prepared: Prepared, _ keys: Statement, _ error: SQLiteError) throws
         -> [UnseenDelete]
     {
-        // Where the row's triggers fire, the rows that these write have CHECKs as well.
+        // If the application's triggers fire for promoted rows, CHECKs must hold for the rows that the triggers write.
         if error.code == .constraintCheck, !connection.hasBusyStatement, !firesTriggers(prepared) {
             do {
                 try ignoringChecks(true) { try promote(prepared, keys) { try $0.promoteIfPending($1, $2) } }
@@ -140,7 +142,7 @@ extension DatabaseAccess {
             do {
                 try table.promoteIfPending(key, state)
             } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
-                // Of one table: what holds for the first row holds for all.
+                // All refused rows are of one table. What holds for the first of them holds for all.
                 guard try !refused.isEmpty || table.deletesUnseen() else { throw error }
                 refused.append(.row(table, key))
             }
@@ -160,13 +162,14 @@ extension DatabaseAccess {
         let insert = try overlay.statements.statement(collection.insert)
         try forEachKey(of: prepared, keys) {
             try insert.bind(table.key.read(keys), at: 1)
-            // The clauses may ask for it.
+            // The statement's clauses may ask for the last inserted rowid.
             try overlay.keepingLastInsertRowID { try insert.run() }
             overlay.statements.internalChanges = own + connection.totalChanges - before
         }
     }
 
-    /// Goes through the keys, by the application's own clauses: SQLite may prepare them anew when they begin to run.
+    /// Calls `body` for each key that the query finds. The query has the application's own clauses, so SQLite may
+    /// prepare it again as it begins to run.
     private func forEachKey(of prepared: Prepared, _ keys: Statement, _ body: () throws -> Void) throws {
         var hasKey = try overlay.watch.beginning(prepared.route.ofKeys) { try keys.step() }
         while hasKey {

@@ -1,13 +1,14 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// How a statement of the application's runs, by its route: alone, in a snapshot that the overlay fits, or in a transaction.
+/// How a statement of the application runs, by its route: alone, in a snapshot that the overlay fits, or in a
+/// transaction.
 extension DatabaseAccess {
     static func changed(_ sql: String) -> SQLiteError {
         SQLiteError(code: .schema, message: "database schema has changed", sql: sql)
     }
 
-    /// The overlay turned out to be made for an older schema; nothing has been done.
+    /// The overlay turned out to be made for an older schema. Nothing has been done.
     struct Stale: Error {}
 
     func perform(
@@ -25,7 +26,8 @@ extension DatabaseAccess {
             if lostTransaction != nil { try checkTransaction() }
         } catch {
             noteLosses(wasInTransaction && !hasEndedTransaction, error)
-            // SQLite may have begun it, and told that a progress handler has interrupted that. Or the body of a loop has.
+            // The open transaction may be the application's. SQLite may have carried out a BEGIN and yet reported an
+            // interruption by a progress handler. Or the body of a loop may have begun a transaction.
             let isOwn = ![.begin, .savepoint].contains(piece.role) && transactionsBegun == begun
             if !wasInTransaction, connection.isInTransaction, isOwn { try? rollBack() }
             throw error
@@ -48,7 +50,7 @@ extension DatabaseAccess {
                     isDone = try performOnce(piece, arguments, tries, onStart, onRow)
                     tries += 1
                 } catch is Stale {
-                    // As often as SQLite itself tries.
+                    // SQLite itself tries as often.
                     staleTries += 1
                     guard staleTries < 50, freshTransaction?.isWritten != true else { throw Self.changed(piece.text) }
                     try outsideFreshTransaction(refreshOverlay)
@@ -57,17 +59,19 @@ extension DatabaseAccess {
         }
     }
 
-    /// Notes what an error of a statement has brought down. It has been told, but to a block, which may go on.
+    /// Notes that a statement's error has rolled back the transaction. The error has been reported, but the block to
+    /// which it was reported may go on.
     private func noteLosses(_ wasInTransaction: Bool, _ error: any Error) {
         let isHalfUndone = connection.isHalfUndone
-        // Where an interrupted statement still runs, that fails.
+        // While an interrupted statement still runs, the rollback fails.
         if isHalfUndone, connection.isInTransaction { try? rollBack() }
         if isHalfUndone || isInBlock && wasInTransaction && !connection.isInTransaction { noteLost(error) }
         let isOver = !connection.isInTransaction && !connection.isAmidWrite
         if isOver, !isInBlock, kind == .borrowed || !wasInTransaction { lostTransaction = nil }
     }
 
-    /// Runs what is no statement of the application's own, and notes what it brings down as for those.
+    /// Runs work that is no statement of the application, and notes that it has rolled back the transaction, as for a
+    /// statement.
     func notingLosses<Result>(_ body: () throws -> Result) throws -> Result {
         try checkTransaction()
         let wasInTransaction = connection.isInTransaction
@@ -89,7 +93,7 @@ extension DatabaseAccess {
         return result
     }
 
-    /// - Returns: `false` where the caller is to try again, since the cause has been seen to.
+    /// - Returns: `false` if the caller must try again, since the cause of the failure has been removed.
     private func performOnce(
         _ piece: Piece,
         _ arguments: Arguments,
@@ -160,7 +164,8 @@ extension DatabaseAccess {
     }
 
     private func attempt(of prepared: Prepared) -> Attempt? {
-        // A loop over a query may have savepoints of its own, and nothing of it needs to be undone.
+        // A query gets no savepoint: a loop over it may set savepoints of its own, and nothing of a query needs to be
+        // undone.
         let written = prepared.route.role == .write ? prepared.route.redirected : nil
         return written.flatMap { overlay.tables.byID[$0] }.map { Attempt(self, $0) }
     }
@@ -179,15 +184,15 @@ extension DatabaseAccess {
         }
     }
 
-    /// Whether another process has changed what moves since the overlay was compared.
+    /// Whether another process has changed which tables move since the overlay was last compared with the schema.
     private func isOutdated() throws -> Bool {
         if overlay.schemaVersion == nil { return false }
         guard let fresh = freshTransaction else { return try !connection.isInTransaction && !overlay.isCurrent() }
         return fresh.isWritten ? try !overlay.isCurrent() : try outsideFreshTransaction { try !overlay.isCurrent() }
     }
 
-    /// A statement of the application's that has ended with an error of SQLite's, and what was the case before the statement
-    /// ran.
+    /// A statement of the application that has ended with an error of SQLite, and what was the case before the
+    /// statement ran.
     private struct Failure {
         let error: SQLiteError
         let prepared: Prepared
@@ -195,25 +200,27 @@ extension DatabaseAccess {
         let counts: (total: Int64, changes: Int64, rowID: Int64)
         let wasInTransaction: Bool
         let tries: Int
-        /// Whether the statement has come to its first row, or to its end without one.
+        /// Whether the statement has come to its first row, or to its end if it gives no row.
         let hasBegun: Bool
 
         var mayRepeat: Bool { tries < 10 && !hasBegun }
     }
 
-    /// Sees to the cause of a failure.
+    /// Removes the cause of a failure, if Midstream can.
     ///
-    /// - Returns: Whether the statement is to be tried again.
-    /// - Throws: The application's error, if SQLite's own tells of what the engine has made of the statement.
+    /// - Returns: Whether the statement must be tried again.
+    /// - Throws: The error for the application, if SQLite's own error is about what Midstream has made of the
+    ///   statement.
     private func seesTo(_ failure: Failure) throws -> Bool {
         if try drainUndone(failure) { return true }
         try checkDenial(failure)
         if try drainMistyped(failure) { return true }
         failure.attempt?.keep()
-        // The statement had not read all tables that it names when SQLite found a source's schema changed, as
-        // with the end of another table's move, and read it anew. No transaction was rolled back.
+        // When another table's move ends, for instance, a source's schema changes. SQLite has found such a change
+        // before the statement had read all tables that it names, and has read the schema again. No transaction was
+        // rolled back.
         if failure.error.code == .abortRollback, failure.mayRepeat, hasKeptTransaction(failure) { return true }
-        // A process has died as it wrote a source.
+        // A process has died while it wrote a source.
         if failure.error.code == .readOnlyRollback, (try? rollBackJournals()) != nil, failure.mayRepeat,
             hasKeptTransaction(failure)
         {
@@ -227,7 +234,8 @@ extension DatabaseAccess {
         connection.isInTransaction == failure.wasInTransaction
     }
 
-    /// Drains the tables that actions of foreign keys could not do without, if they have had the statement undone.
+    /// Drains the tables that the actions of foreign keys could not do without, if these actions have made SQLite undo
+    /// the statement.
     private func drainUndone(_ failure: Failure) throws -> Bool {
         let undone = overlay.keyActions.takeUndone()
         guard !undone.isEmpty, failure.mayRepeat, hasKeptTransaction(failure) else { return false }
@@ -242,23 +250,23 @@ extension DatabaseAccess {
         return true
     }
 
-    /// Tells in the statement's own terms what the authorizer has denied as the statement began.
+    /// Reports in the application's own terms what the authorizer denied as the statement began.
     private func checkDenial(_ failure: Failure) throws {
         guard failure.error.code == .authorization else { return }
         if let table = overlay.watch.stateTable { throw Self.isState(table, failure.prepared.text) }
-        // Its table has gone since it was prepared.
+        // The statement's table has been dropped since the statement was prepared.
         if let table = overlay.watch.strayTable { throw Self.missing(table, failure.prepared.text) }
     }
 
     /// Undoes the statement and drains its table, if the table has refused the type of a value.
     private func drainMistyped(_ failure: Failure) throws -> Bool {
-        // What comes once it has given a row is an error of whoever reads that.
+        // An error that comes after the first row is one of the code that reads the row.
         guard let attempt = failure.attempt, !failure.hasBegun,
             failure.error.code == .constraintDatatype || failure.error.code == .mismatch,
             attempt.table.openCursors == 0, try attempt.undo()
         else { return false }
-        // With a trigger, SQLite checks types before all other constraints, and of all rows first. Older
-        // versions do not, and may have come to the row by others that are to stay.
+        // With a trigger, SQLite checks types before all other constraints, and checks those of all rows first. Older
+        // versions do not: they may have written other rows before this one, which must stay.
         try drain([attempt.table.id], .valueType, for: failure.prepared.text)
         return true
     }
@@ -266,7 +274,7 @@ extension DatabaseAccess {
     /// Sets `last_insert_rowid()` back if SQLite would natively have refused the row before inserting it.
     private func restoreRowID(after failure: Failure) {
         let route = failure.prepared.route
-        // With a trigger, SQLite finds that the key is violated when the row is there.
+        // With a trigger, SQLite finds out that a foreign key is violated only after it has inserted the row.
         let isCheckedFirst =
             route.isCheckedFirst && (failure.wasInTransaction || !route.mayCheckLater && !defersForeignKeys)
         if failure.error.code == .constraintForeignKey, isCheckedFirst {
@@ -274,18 +282,18 @@ extension DatabaseAccess {
         }
     }
 
-    /// Sees to what kept a statement from running at all, when the schema had changed under it.
+    /// Removes what kept a statement from running at all after the schema had changed.
     func mends(_ error: SQLiteError, _ prepared: Prepared) throws -> Bool {
         if error.code == .authorization, !overlay.watch.violated.isEmpty {
             try drain(overlay.watch.violated, .program, for: prepared.text)
             return true
         }
-        // What the statement was routed to has gone with the end of the migration.
+        // The object to which the statement was routed has gone with the end of the migration.
         if error.isMissingTable, try !overlay.isCurrent() {
             try overlay.refresh()
             return true
         }
-        // A trigger has met a move that the overlay does not have.
+        // A trigger has met a move that the overlay does not know.
         if error.code == .error, overlay.schemaVersion == nil {
             try overlay.refresh()
             return true

@@ -3,8 +3,8 @@ public import SQLiteConnection
 
 /// What the `read` and `write` blocks of a ``Database`` read and write with.
 ///
-/// Statements on tables that move are given to SQLite so that they see and reach every row; all others go to SQLite as
-/// they are. It is valid during the block alone, on the thread that runs it.
+/// Midstream gives SQLite statements on moving tables in a form in which they see and reach every row. All other
+/// statements go to SQLite as they are. An access is valid only during its block, on the thread that runs the block.
 ///
 /// It has more than 15 stored properties: what one connection must know between two statements of the application is kept here.
 public final class DatabaseAccess {
@@ -21,20 +21,22 @@ public final class DatabaseAccess {
     let gate: FileGate?
     let keys: Keyring
     let counters: StatementCounters
-    /// Whether what is refused here is run elsewhere.
+    /// Whether the caller runs statements that are refused here again on another connection.
     var isRepeated = false
     var cache = PreparedCache()
 
-    /// Whether a block's transaction is open, or was until the block ended it.
+    /// Whether a block's transaction is open, or was open until the block ended it.
     var isInBlock = false
-    /// What statements get of which the transaction has been rolled back by an error, or must be, with that one's code.
+    /// The error with which statements fail after another error has rolled their transaction back, or because it must
+    /// be rolled back. It has the code of that other error.
     var lostTransaction: SQLiteError?
-    /// Whether a statement of the application's, and no error, has ended the transaction that was open before; see `notingLosses`.
+    /// Whether a statement of the application, and not an error, has ended the transaction that was open before: see
+    /// `notingLosses`.
     var hasEndedTransaction = false
-    /// How many transactions statements of the application's have begun.
+    /// How many transactions the application's statements have begun.
     var transactionsBegun = 0
-    /// Whether names have come to mean something else in the transaction that is open, as by CREATE VIEW. What they mean again
-    /// after a rollback is not what the statements prepared since were routed for.
+    /// Whether names have come to mean something else in the open transaction, as by CREATE VIEW. After a rollback they
+    /// mean again what they meant before. Statements that were prepared since were routed for the other meaning.
     var hasChangedNames = false
     /// Whether the gate is held.
     var isInside = false
@@ -42,13 +44,13 @@ public final class DatabaseAccess {
     var freshTransaction: FreshTransaction?
     /// Whether the application has foreign keys deferred in a transaction that has not begun.
     var defersForeignKeys = false
-    /// Whether CHECK constraints may be ignored, since that could not be ended.
+    /// Whether SQLite may still ignore CHECK constraints, because switching them on again has failed.
     var ignoresChecks = false
     /// Called when the schema of the target may have got new tables.
     var onSchemaChange: (() -> Void)?
     /// The tables that a step of an upgrade has rebuilt; `nil` while none runs.
     var rebuilt: [RebuiltTable]?
-    /// Called when tables were drained, with their names and why.
+    /// Called when tables were drained, with the tables' names and the text of the statement that needed it.
     var onDrain: (([String], String) -> Void)?
 
     init(
@@ -72,17 +74,18 @@ public final class DatabaseAccess {
         close()
     }
 
-    /// Closes the connection, and lets go of what would keep it: SQLite has the overlay's module, and that has
-    /// statements of the connection.
+    /// Closes the connection, and lets go of what would keep it open: SQLite holds the overlay's module, and the module
+    /// holds statements of the connection.
     func close() {
         forgetPrepared()
         overlay.close()
         connection.close()
     }
 
-    /// Lets go of the application's statements. Those that read a union table would keep it from being let go.
+    /// Lets go of the application's prepared statements. Those that read a union table would keep SQLite from letting
+    /// go of the table.
     ///
-    /// With the last of them that does, SQLite lets it go at once, and it has this called again.
+    /// When the last such statement goes, SQLite lets go of the table at once, and that calls this function again.
     func forgetPrepared() {
         let former = cache
         cache.removeAll()
@@ -97,10 +100,10 @@ public final class DatabaseAccess {
 
     // MARK: What the application calls
 
-    /// The rows that the last INSERT, UPDATE or DELETE changed.
+    /// The number of rows that the last INSERT, UPDATE or DELETE changed.
     public var changes: Int64 { overlay.changes }
 
-    /// The rows changed since the connection was opened.
+    /// The number of rows changed since the connection was opened.
     public var totalChanges: Int64 { connection.totalChanges - overlay.statements.internalChanges }
 
     /// The rowid of the last row inserted.
@@ -109,7 +112,7 @@ public final class DatabaseAccess {
     /// Whether a transaction is open.
     public var isInTransaction: Bool { connection.isInTransaction }
 
-    /// Runs one or several statements. Values are for a single one.
+    /// Runs one or several statements. Values can be given only for a single statement.
     ///
     /// - Throws: ``/SQLiteConnection/SQLiteError``, as SQLite would on a table that is whole.
     public func execute(_ sql: String, _ arguments: Arguments = Arguments()) throws {
@@ -123,13 +126,14 @@ public final class DatabaseAccess {
 
     /// Calls `body` with each row of one statement's result, until it returns `false`.
     ///
-    /// The statement may be read during the call only. Other statements may run meanwhile.
+    /// `body` may read the statement only during the call. Other statements may run meanwhile.
     ///
     /// - Parameters:
     ///   - sql: The text of one statement.
     ///   - arguments: The values of its parameters.
-    ///   - onStart: Called before the first row, and when there is no row, for who wants the names of the columns.
-    ///   - body: Gets the statement, whose current row it may read, and says whether it wants more.
+    ///   - onStart: Called before the first row, or when there is no row, for callers that want the names of the
+    ///     columns.
+    ///   - body: Gets the statement, whose current row it may read, and returns whether it wants more rows.
     public func forEachRow(
         _ sql: String,
         _ arguments: Arguments = Arguments(),
@@ -222,12 +226,13 @@ public final class DatabaseAccess {
 
     // MARK: Preparing
 
-    /// Whether a block that reads can have what a statement asks of full-text tables from copies of them, which it has not yet.
+    /// Makes copies of full-text tables that answer a statement, if the statement stands in a block that reads, and the
+    /// block does not have all the copies yet.
     private func isAnsweredByCopies(_ outline: StatementOutline, _ reason: MigrationStatistics.Reason) throws -> Bool {
         guard kind == .reader, isInBlock, reason == .program, try overlay.copyContents(for: outline) else {
             return false
         }
-        // Their names mean the copies from now on.
+        // From now on, the tables' names mean the copies.
         forgetPrepared()
         return true
     }
@@ -286,7 +291,7 @@ public final class DatabaseAccess {
             switch outline.kind {
             case .dropTrigger: OwnNames.isTrigger(lower)
             case .detach: lower.hasPrefix(MigrationRecord.schemaPrefix)
-            // SQLite lets it be written with `writable_schema`.
+            // With `writable_schema`, SQLite lets a statement write this table.
             case .insert, .update, .delete:
                 overlay.watch.hasState && ["sqlite_master", "sqlite_schema"].contains(lower)
             default: false
@@ -296,7 +301,7 @@ public final class DatabaseAccess {
 
     /// Makes sure that no name without a schema has fallen through to a table that only a source has.
     private func checkUnqualified(_ outline: StatementOutline, _ route: Route, _ text: String) throws {
-        // A view may name what there is not.
+        // A view may name tables that do not exist.
         let named = outline.kind == .createView ? [] : outline.tablesNamedWithoutSchema
         let unqualified = AccessWatch.isToldOfEveryRead ? overlay.watch.unqualified : named
         let names = unqualified.filter { !route.traits.commonTables.contains(SQLIdentifier.lowercased($0)) }
@@ -305,8 +310,8 @@ public final class DatabaseAccess {
         }
     }
 
-    /// Prepares the query for the keys of the rows that a write means; `nil` if the route needs no keys, or tables are drained
-    /// first.
+    /// Prepares the query for the keys of the rows that a write affects; `nil` if the route needs no keys, or if tables
+    /// are drained first.
     private func prepareKeys(_ route: inout Route, _ outline: StatementOutline) throws -> Statement? {
         switch route.preparation {
         case .none: return nil
@@ -320,8 +325,8 @@ public final class DatabaseAccess {
         }
     }
 
-    /// The moving table that a program of a TEMP trigger writes, where the union of both sides has no rowids: SQLite refuses that
-    /// before it asks the authorizer.
+    /// The moving table that a TEMP trigger's program writes, if the error says so and the table has no rowids. SQLite
+    /// refuses to write the union table of such a table before it asks the authorizer.
     private func tableWrittenByProgram(_ error: SQLiteError) -> Int64? {
         let (start, end) = ("table ", " may not be modified")
         guard error.code == .error, error.message.hasPrefix(start), error.message.hasSuffix(end) else { return nil }
@@ -329,7 +334,8 @@ public final class DatabaseAccess {
         return table?.key.isRowID == false ? table?.id : nil
     }
 
-    /// Whether it is the CREATE … IF NOT EXISTS of a table or view that there is. SQLite asks the authorizer first.
+    /// Whether the statement is CREATE … IF NOT EXISTS of a table or view that exists. SQLite asks the authorizer
+    /// before it finds that out.
     private func isThere(_ outline: StatementOutline) throws -> Bool {
         guard outline.isConditional, [.createTable, .createVirtualTable, .createView].contains(outline.kind),
             let name = outline.target?.name
@@ -338,20 +344,21 @@ public final class DatabaseAccess {
         return try connection.fetchOne(sql, [name]) != nil
     }
 
-    /// Prepares what was made of a statement, and tells of errors in the statement's own terms.
+    /// Prepares what Midstream has made of a statement, and reports errors in the application's own terms.
     private func explaining<Result>(_ outline: StatementOutline, _ body: () throws -> Result) throws -> Result {
         do {
             return try body()
         } catch let error as SQLiteError {
             if let table = overlay.watch.stateTable { throw Self.isState(table, outline.text(outline.range)) }
             if let table = overlay.watch.strayTable {
-                // A view that only the source has reads tables in turn.
+                // A view that only the source has may read the table. Then the error names the view.
                 let named = outline.tablesNamedWithoutSchema.subtracting(outline.allCommonTables)
                 let isNamed = named.contains { SQLIdentifier.equal($0, table) }
                 let missing = try isNamed ? table : overlay.strayTable(among: named) ?? table
                 throw Self.missing(missing, outline.text(outline.range))
             }
-            // It is written, and so found to be no table before anything is asked.
+            // If the statement writes a view that only the source has, SQLite finds that it is no table before it asks
+            // the authorizer.
             let message = SQLIdentifier.lowercased(error.message)
             let written = outline.tablesNamedWithoutSchema.filter {
                 message.hasPrefix("cannot modify \(SQLIdentifier.lowercased($0)) ")
@@ -363,7 +370,7 @@ public final class DatabaseAccess {
         }
     }
 
-    /// Without the migration there would be no such table.
+    /// The error for a table that only a source has. Without the migration there would be no such table.
     static func missing(_ table: String, _ sql: String) -> SQLiteError {
         SQLiteError(code: .error, message: "no such table: \(table)", sql: sql)
     }
