@@ -1,10 +1,11 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Gives a table another shape: a move from the table as it was, under another name, to one of its name, in the same file.
+/// Gives a table another shape, by a move within the file: from the old table, under another name, to a new table of
+/// its name.
 ///
-/// All of it is done in the transaction that is open, on the connection that writes, without its overlay and with foreign keys
-/// switched off.
+/// All of this happens in the open transaction, on the connection that writes, without the connection's overlay and
+/// with foreign keys switched off.
 struct Rebuild {
     let connection: Connection
     let statements: InternalStatements
@@ -17,7 +18,7 @@ struct Rebuild {
     func run() throws -> RebuiltTable {
         let (migrations, records) = try store.load()
         let feeds = records.filter { SQLIdentifier.equal($0.target, old.name) && $0.phase == .copying }
-        // Its rows have moved, and what is left of them must not be written.
+        // If the table has fences, its rows have moved on, and the rows that are left in it must not be written.
         let fences = try Claims.fences(of: old.name, in: "main", connection)
         for trigger in feeds.flatMap({ MoveSQL.dropTriggers($0.id) }) + (try dropTriggers()) {
             try connection.execute(trigger)
@@ -55,7 +56,7 @@ struct Rebuild {
             try (move == nil || !wish.refusedRows.stored.settlesUnasked)
             && reader.isSmall(backup.name, rows: wish.rowsCopiedAtOnce)
         let isOnline = move != nil && !isSmall
-        // What is generated anew is among the move's columns alone.
+        // Columns that are generated anew are among the move's columns only.
         if isOnline, let move { try checkOtherKeys(move.record.columns, from: backup, to: new) }
         if !isOnline { try copy(columns, from: backup, to: new) }
         for trigger in wish.triggers + fences.map(\.sql) { try connection.execute(trigger) }
@@ -64,7 +65,8 @@ struct Rebuild {
         for joined in joinedMoves {
             _ = try joined.settleFailing(of: joined.sql.isPending(after: joined.record.watermark), statements)
         }
-        // What has yet to arrive of an earlier rebuild comes in steps, whatever became of the rows that had.
+        // Rows that have yet to arrive from an earlier rebuild come in steps, whatever became of the rows that had
+        // arrived.
         let comesOn = canJoin && !feeds.isEmpty
         if !canJoin { reason = reason ?? "the rows of its earlier rebuild could not move on in steps" }
         return RebuiltTable(
@@ -74,7 +76,7 @@ struct Rebuild {
         )
     }
 
-    /// Gives the table as it was another name, and creates the one that is wanted, with its indexes.
+    /// Gives the old table another name, and creates the new table, with its indexes.
     private func remake() throws -> (backup: TableSchema, new: TableSchema) {
         let id = Identifiers.next()
         let backup = try TableBackup(
@@ -98,7 +100,7 @@ struct Rebuild {
         }
     }
 
-    /// Has the rows of the former table move in steps.
+    /// Lets the rows of the old table move in steps.
     private func begin(_ move: Beginning, of migration: MigrationRecord) throws {
         try store.create()
         try store.save(migration)
@@ -116,7 +118,7 @@ struct Rebuild {
         }
     }
 
-    /// An error without the backup's name, which is nobody's business.
+    /// An error with the table's name in place of the backup's, which is of no use to the application.
     static func hiding(_ backup: String, _ error: MigrationError, _ table: String) -> MigrationError {
         MigrationError(error.code, error.message.replacing(backup, with: table), table: table, cause: error.cause)
     }
@@ -125,7 +127,7 @@ struct Rebuild {
         MigrationError(code, message, table: old.name)
     }
 
-    /// The move, or why the rows cannot move in steps.
+    /// The move; or, if the rows cannot move in steps, the reason.
     static func move(
         _ wish: TableRebuild,
         _ migration: MigrationRecord,
@@ -159,7 +161,8 @@ struct Rebuild {
         ).map { "DROP TRIGGER IF EXISTS main." + SQLIdentifier.quoted(try $0.get(0)) } + dropTemporaryTriggers()
     }
 
-    /// Those of this connection go, as they do when a table is dropped: SQLite would take them along with the backup's name.
+    /// The statements that drop this connection's TEMP triggers on the table, as if the table were dropped. SQLite
+    /// would otherwise attach these triggers to the backup when the table gets the backup's name.
     private func dropTemporaryTriggers() throws -> [String] {
         let isHidden = try connection.fetchOne(
             "SELECT 1 FROM sqlite_temp_master WHERE type IN ('table', 'view') AND name = ? COLLATE NOCASE",
@@ -170,7 +173,7 @@ struct Rebuild {
             "SELECT name, sql FROM sqlite_temp_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE",
             [old.name]
         ).compactMap { row in
-            // It may be on a table of another file.
+            // The trigger may be on a table of another file.
             let schema = SQLScript(try row.get(1)).outline().onTable?.schema
             guard schema.map({ SQLIdentifier.equal($0, "main") }) ?? true else { return nil }
             return "DROP TRIGGER temp." + SQLIdentifier.quoted(try row.get(0))
@@ -188,7 +191,7 @@ struct Rebuild {
         return (migration, source)
     }
 
-    /// Ends a move into the table that cannot go on as one into the new shape.
+    /// Ends a move into the table that cannot go on as a move into the new shape.
     private func moveRest(_ feed: TableRecord, _ migrations: [MigrationRecord], into backup: TableSchema) throws {
         guard let (migration, source) = try origin(of: feed, migrations) else {
             throw refuse(
@@ -222,7 +225,7 @@ struct Rebuild {
         try mover.complete(moved, counted: rows, hashed: hashes)
     }
 
-    /// Copies all rows, and drops the table as it was.
+    /// Copies all rows, and drops the old table.
     private func copy(_ columns: [ColumnRecord], from backup: TableSchema, to new: TableSchema) throws {
         let mapped = MappedColumns(target: new, source: backup, records: columns)
         let written = new.columns.indices.filter { new.columns[$0].generation == nil }
@@ -241,7 +244,7 @@ struct Rebuild {
             try connection.execute(insert)
         } catch {
             guard Self.isOfRow(error) else { throw error }
-            // The backup is gone when the error is read.
+            // By the time the application reads the error, the backup is gone.
             throw namingRows(error, of: insert, mapped, from: backup, to: new).naming(wish.schema)
         }
         if new.isAutoIncrement, let sequence = try AutoIncrement.sequence(of: backup.name, in: "main", connection) {

@@ -34,13 +34,13 @@ extension SchemaPlanner {
         present.setTriggers(triggers, of: old.name)
     }
 
-    /// What a rebuild makes columns of. Besides what the options say, a renamed column is made of the former one, and a column
-    /// that gets the name of a renamed one is made of its default.
+    /// What a rebuild makes columns of. Besides what the options say, a renamed column is made of the former column,
+    /// and a column that gets a renamed column's name is made of its own default.
     private func mappingsOfRebuild(_ change: TableChange) throws -> [String: ColumnMapping] {
         let goal = change.goal
         var columns = change.columns.mappings
         for (from, to) in change.columns.renamed where SchemaOptions.value(of: to, in: columns) == nil {
-            // What is generated is made of nothing else.
+            // A generated column is made of nothing but its own expression.
             let isGenerated = goal.schema.columnIndex(to).map { goal.schema.columns[$0].generation != nil } ?? false
             if !isGenerated { columns[to] = .column(from) }
         }
@@ -54,14 +54,14 @@ extension SchemaPlanner {
         return columns
     }
 
-    /// Makes sure that rows can do without a value in a new column that is made of nothing.
+    /// Makes sure that no row needs a value in a new column for which nothing gives a value.
     private func checkNew(_ column: TableSchema.Column, _ change: TableChange) throws {
         let (old, goal) = (change.old, change.goal)
         if !column.isNotNull || column.defaultValue != nil { return }
         if goal.schema.rowIDColumn.map({ SQLIdentifier.equal(goal.schema.columns[$0].name, column.name) }) ?? false {
             return
         }
-        // No row needs a value there.
+        // If there are no rows, none needs a value.
         if try hasAtMost(0, old) { return }
         let remedy =
             unusedMappings.first { $0.isOf(column.name, of: old.name) }?.unknownColumn.map {
@@ -74,7 +74,7 @@ extension SchemaPlanner {
         )
     }
 
-    /// The columns that become NOT NULL, and of which nothing says what rows have there instead of NULL.
+    /// The columns that become NOT NULL, if nothing says what takes the place of NULL in their rows.
     private func unfilledColumns(_ change: TableChange) -> [String] {
         let (old, columns) = (change.old.schema, change.columns)
         return change.goal.schema.columns.filter { column in
@@ -95,7 +95,7 @@ extension SchemaPlanner {
         try copy.connection.execute(goal.schema.sql)
         let declared = wanted.table(goal.name)
         for object in goal.indexes + triggers {
-            // What the copy cannot take is as it was, but for names.
+            // An object that the copy cannot take has not changed, except perhaps for names in it.
             if let missing = copy.missing.first(where: {
                 $0.object.type == object.type && SQLIdentifier.equal($0.object.name, object.name)
             }) {

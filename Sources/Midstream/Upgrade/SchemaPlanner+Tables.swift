@@ -2,7 +2,7 @@ internal import SQLText
 internal import SQLiteConnection
 
 extension SchemaPlanner {
-    /// What is to become of a table.
+    /// What a table becomes.
     struct TableChange {
         let old: TableImage
         let goal: TableImage
@@ -29,7 +29,7 @@ extension SchemaPlanner {
             goal = try keeping(undeclared, of: texts, in: declared)
         }
         for index in texts.indexes where declared.indexes.named(index.name) == nil {
-            // Another table may have got it.
+            // Another table may have an index of this name by now.
             if old.indexes.named(index.name) == nil { continue }
             if try options.allowsDrops && !isSource(old) { continue }
             plan.undeclared.append(index.name)
@@ -67,13 +67,14 @@ extension SchemaPlanner {
             let altered = try SchemaImage.table(old.name, scratch().connection)
             return try changeIndexes(altered?.indexes ?? [], goal.indexes)
         }
-        // Those that change are gone by now. A name in a declared one is that of the declared column, whatever had it before.
+        // Triggers that change are gone by now. In a declared trigger, a column's name means the declared column,
+        // whichever column had the name before.
         let triggers = texts.triggers.filter { old.triggers.named($0.name) != nil }
             .map { declared.triggers.named($0.name) ?? $0 }
         try rebuild(change, triggers + newTriggers, newIndexes)
     }
 
-    /// Whether a table has at most so many rows, and none to come.
+    /// Whether a table has at most the given number of rows, and no rows to come.
     func hasAtMost(_ rows: Int, _ table: TableImage) throws -> Bool {
         let name = formerName(table.name)
         return try !file.isMoving(name) && file.isSmall(name, rows)
@@ -89,7 +90,7 @@ extension SchemaPlanner {
 
     // MARK: Columns
 
-    /// The new names of columns by those that they have.
+    /// The new names of columns, by their present names.
     func columnRenames(_ old: TableImage?, _ declared: TableImage) throws -> [(old: String, new: String)] {
         let renames = SchemaRenames(
             kind: "column",
@@ -100,8 +101,8 @@ extension SchemaPlanner {
         return try renames.pending(SchemaOptions.value(of: declared.name, in: options.renamedColumns) ?? [:])
     }
 
-    /// What columns are made of that come, get another name, or hold other values than before. What names a column that the
-    /// table has not belongs to an earlier change.
+    /// What the columns are made of that are new, get another name, or get other values than before. A mapping that
+    /// names a column which the table does not have belongs to an earlier change.
     mutating func mappings(
         _ old: TableImage,
         _ declared: TableImage,
@@ -109,7 +110,7 @@ extension SchemaPlanner {
     ) throws -> [String: ColumnMapping] {
         let former = formerName(old.name)
         var given = SchemaOptions.value(of: old.name, in: options.columns) ?? [:]
-        // The table may have either name when they are read.
+        // When the mappings are read, the table may have its present name or its former one.
         if former != old.name { given = given.mapValues { $0.withoutQualifiers([old.name, former]) } }
         var applied: [String: ColumnMapping] = [:]
         for (name, mapping) in given.sorted(by: { $0.key < $1.key }) {
@@ -141,7 +142,7 @@ extension SchemaPlanner {
                     table: old.name
                 )
             }
-            // Others keep what they have.
+            // Other columns keep their values.
             if isRenamed || was != nil { continue }
             try checkMeant(name, old, declared, renamed)
             unusedMappings.append(UnusedMapping(table: old.name, column: name, reason: .unknown(unknown)))
@@ -149,7 +150,7 @@ extension SchemaPlanner {
         return applied
     }
 
-    /// Notes what columns of a table are made of that is created, and so has no rows.
+    /// Notes the mappings of a table that is created. They are unused, since the table has no rows.
     mutating func noteUnused(of table: TableImage) {
         if plan.movedAway.contains(where: { SQLIdentifier.equal($0, table.name) }) { return }
         for column in (SchemaOptions.value(of: table.name, in: options.columns) ?? [:]).keys.sorted() {
@@ -157,8 +158,9 @@ extension SchemaPlanner {
         }
     }
 
-    /// A new column is made of nothing where its mapping names what the table has not. That may be right, for a table that never
-    /// had it; it may be misspelt, and then what was meant must not be dropped.
+    /// Refuses a mapping that names a column which the table does not have, if a column that is perhaps meant would be
+    /// dropped. Such a mapping may be right for a table that never had the column: the new column is then made of
+    /// nothing. But the name may be misspelt, and then the column that was meant must not be dropped.
     private func checkMeant(
         _ name: String,
         _ old: TableImage,
@@ -178,13 +180,13 @@ extension SchemaPlanner {
         )
     }
 
-    /// A column that a mapping names and the table has not; `nil` where it has all.
+    /// A column that a mapping names and the table does not have; `nil` if the table has all of them.
     private func unknownColumn(of mapping: ColumnMapping, _ old: TableImage) -> String? {
         switch mapping {
         case .column(let name):
             return old.schema.columnIndex(name) != nil || MappedColumns.isRowIDName(name) ? nil : name
         case .expression(let text):
-            // In double quotes, a name that is none is a string.
+            // SQLite takes a name in double quotes for a string if it is the name of no column.
             let renamed = SchemaOptions.value(of: old.name, in: options.renamedColumns) ?? [:]
             let quoted = ExpressionShape.doubleQuotedNames(in: text).first { !old.schema.hasColumn($0) }
             if let quoted { return quoted }
@@ -207,7 +209,8 @@ extension SchemaPlanner {
         of old: TableImage,
         in declared: TableImage
     ) throws -> TableImage {
-        // Words that are no columns may be called like one: what the declaration says itself is there already.
+        // A constraint may contain words that are no columns, but have a column's name. So constraints that the
+        // declaration itself has are left out here.
         let said = Set(declared.definition.constraints.map { ExactString(string: declared.definition.words($0.range)) })
         let constraints = old.definition.constraints.filter { constraint in
             if said.contains(ExactString(string: old.definition.words(constraint.range))) { return false }
@@ -258,13 +261,14 @@ extension SchemaPlanner {
 
     // MARK: ALTER TABLE
 
-    /// The statements that make a change, run on the copy; `nil` where they cannot, or take a time that grows with the rows.
+    /// The statements that make a change, once they have run on the copy; `nil` if statements cannot make the change,
+    /// or take a time that grows with the rows.
     private mutating func alter(_ change: TableChange, isSmall: Bool) throws -> [String]? {
         let table = "ALTER TABLE \(SQLIdentifier.quoted(change.old.name))"
         let goal = change.goal
         var statements = change.columns.statements
         if !statements.isEmpty || !change.dropped.isEmpty, try scratch().hasBrokenPrograms { return nil }
-        // The rows are rewritten.
+        // DROP COLUMN rewrites the rows.
         if !change.dropped.isEmpty, !isSmall { return nil }
         for column in change.dropped {
             statements.append("\(table) DROP COLUMN \(SQLIdentifier.quoted(column.name))")
@@ -295,13 +299,13 @@ extension SchemaPlanner {
 
     private struct OtherShape: Error {}
 
-    /// Whether ADD COLUMN gives rows that there are what it gives new ones. Whether SQLite takes it of an empty table tells
-    /// nothing of that.
+    /// Whether ADD COLUMN gives existing rows the same value as new rows. That SQLite accepts the statement for an
+    /// empty table does not tell so.
     ///
     /// Source: <https://www.sqlite.org/lang_altertable.html#alter_table_add_column>.
     private func canAdd(_ column: CreateTable.Column, to goal: TableImage) -> Bool {
         guard let shape = goal.shape.column(column.name) else { return false }
-        // SQLite checks all rows, and does not say which one does not fit. A rebuild does.
+        // SQLite checks all rows, and does not say which row does not fit. A rebuild does.
         if goal.schema.isStrict || !goal.shape.checks.isEmpty { return false }
         if let generation = shape.generation?.string { return !generation.hasSuffix(" stored") && !shape.isNotNull }
         let isForeign = column.constraints.contains { $0.kind == .foreignKey }
@@ -319,7 +323,7 @@ extension SchemaPlanner {
 }
 
 extension CreateTable {
-    /// Whether a column's definition says NOT NULL. A PRIMARY KEY may come to the same without saying so.
+    /// Whether a column's definition says NOT NULL. A PRIMARY KEY may have the same effect without saying so.
     fileprivate func isNotNull(_ column: String) -> Bool {
         columns.first { SQLIdentifier.equal($0.name, column) }?.constraints.contains { $0.kind == .notNull } ?? false
     }
@@ -328,15 +332,15 @@ extension CreateTable {
 extension TableImage {
     private static let strictTypes: Set = ["int", "integer", "real", "text", "blob", "any"]
 
-    /// The definition of a column in a table that may be STRICT where this one is not, or the other way round, such that its values
-    /// stay what they are.
+    /// A column's definition for a table that may be STRICT although this one is not, or the other way round. The
+    /// column's values stay what they are.
     fileprivate func text(of column: CreateTable.Column, isStrict: Bool) -> String {
         let text = definition.text(column.range)
         guard isStrict != schema.isStrict, let index = schema.columnIndex(column.name) else { return text }
         let type = SQLIdentifier.lowercased(schema.columns[index].type)
         let rest = (column.constraints.first?.range.lowerBound ?? column.range.upperBound)..<column.range.upperBound
         let name = definition.text(column.nameRange)
-        // Any type is one of numbers, elsewhere.
+        // In a table that is not STRICT, the type ANY would make SQLite convert text to numbers.
         if !isStrict { return type == "any" ? "\(name) \(definition.text(rest))" : text }
         return Self.strictTypes.contains(type) ? text : "\(name) ANY \(definition.text(rest))"
     }
