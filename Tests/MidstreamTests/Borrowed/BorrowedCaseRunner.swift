@@ -26,8 +26,8 @@ struct ForeignSide: Side {
     var isInTransaction: Bool { connection.isInTransaction }
 }
 
-/// Runs a case through a connection that other code opened, and compares after every statement. What is refused, by an
-/// error that the documentation lists, is left out on both sides.
+/// Runs a case through a connection that other code opened, and compares after every statement. If a statement is
+/// refused, by an error that the documentation lists, it is left out on both sides.
 final class BorrowedCaseRunner {
     struct Count {
         var run = 0
@@ -56,7 +56,7 @@ final class BorrowedCaseRunner {
     private(set) var count = Count()
     private var position = 0
 
-    /// - Returns: The first difference, and what ran.
+    /// - Returns: The first difference, and what was run.
     static func run(
         _ oracleCase: OracleCase,
         _ library: ForeignConnection.Library,
@@ -93,7 +93,7 @@ final class BorrowedCaseRunner {
     private func begin() throws {
         try foreign.execute("PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF")
         if library == .grdb {
-            // No strings in double quotes.
+            // Strings in double quotes are switched off.
             for setting in [1013, 1014] {
                 try? files.native.connection.configure(Connection.Setting(rawValue: Int32(setting)), false)
             }
@@ -102,7 +102,7 @@ final class BorrowedCaseRunner {
         try files.native.connection.execute("CREATE TEMP TABLE scratch_changes(a)")
         try foreign.install()
         try reader.install()
-        // An INSERT of no rows leaves them as they are, which is a documented difference.
+        // Here an INSERT of no rows leaves the sequences as they are, which is a documented difference.
         for table in oracleCase.tables where table.isAutoIncrement {
             let sql =
                 "INSERT INTO sqlite_sequence SELECT t.name, 0 FROM (SELECT \(literal(.text(table.name))) AS name) AS t "
@@ -110,7 +110,7 @@ final class BorrowedCaseRunner {
             try foreign.execute(sql)
             try files.native.connection.execute(sql)
         }
-        // The same on both sides; before SQLite 3.18 nothing else sets it.
+        // This sets `changes()` to the same number on both sides. Before SQLite 3.18, nothing else sets it.
         let sql = "INSERT INTO temp.scratch_changes VALUES (1)"
         try foreign.execute(sql)
         try files.native.connection.execute(sql)
@@ -146,10 +146,10 @@ final class BorrowedCaseRunner {
     private func runOne(_ operation: Operation) throws {
         switch operation {
         case .step(let rows):
-            // Within a transaction it would find the file locked, or make the transaction's next write fail.
+            // Within a transaction, a step would find the file locked, or make the transaction's next write fail.
             if own.isInTransaction { return }
             if let rows { try files.database.stepMigration(rows: rows) } else { try files.database.stepMigration() }
-            // A table that has moved is read right without, too.
+            // A table that has moved is read rightly without a new overlay, too.
             if position % 5 == 0 { try foreign.install() }
         case .read(let command):
             if !own.isInTransaction { try read(command) }
@@ -174,8 +174,8 @@ final class BorrowedCaseRunner {
         case .loop(let select, let writes, let limit):
             try loop(select, writes, limit)
             try compareTables()
-        // They change the schema, or write past the overlay, which such connections are not told of, or have tables move that
-        // such connections cannot use.
+        // These operations change the schema, or write past the overlay, which such connections are not told of, or let
+        // tables move that such connections cannot use.
         case .other, .stranger, .moveOn, .moveFile: return
         }
     }
@@ -185,7 +185,7 @@ final class BorrowedCaseRunner {
             count.leftOut += 1
             return
         }
-        // First here: native SQLite must not do what is refused.
+        // The borrowed connection runs the statement first: native SQLite must not run what is refused.
         var mine = own.run(command)
         if mine.failure?.hasPrefix("516") == true {
             // Another table of the source has come to its end.
@@ -195,10 +195,10 @@ final class BorrowedCaseRunner {
         if OracleFuzzTests.setting("VERBOSE") != nil { print("\(command)\n    \(mine.failure ?? "done")") }
         if let reason = refusal(mine) ?? mismatch(mine, command) {
             note(reason)
-            // Before 3.18 it cannot be set back when a statement fails after some rows.
+            // Before 3.18, nothing can set `last_insert_rowid()` back when a statement fails after some rows.
             let isOld = Connection.libraryVersionNumber < 3_018_000
             if isOld, mine.lastInsertRowID != files.native.connection.lastInsertRowID { throw Abandoned() }
-            // SQLite 3.40 finds the type after the row to replace is gone from the table, and does not undo that.
+            // SQLite 3.40 checks the type after REPLACE has deleted the other row, and does not undo that deletion.
             if reason == Self.wrongType, command.sql.contains("REPLACE ") { throw Abandoned() }
             return
         }
@@ -249,7 +249,7 @@ final class BorrowedCaseRunner {
 
     private func loop(_ select: Command, _ writes: [Command], _ limit: Int) throws {
         let mine = own.loop(select, writes, limit: limit)
-        // The loop has gone on after what was refused.
+        // The loop has gone on after a statement was refused.
         if mine.contains(where: { refusal($0) != nil }) { throw Abandoned() }
         let theirs = files.native.loop(select, writes, limit: limit)
         count.run += 1
@@ -271,7 +271,8 @@ final class BorrowedCaseRunner {
         "savepoint", "release",
     ]
 
-    /// Whether rows get other rowids, one after the other, collide or not, in an order that is SQLite's choice.
+    /// Whether rows get other rowids one after the other, so that SQLite's choice of their order decides whether they
+    /// collide.
     private func dependsOnOrder(_ command: Command) -> Bool {
         let outline = SQLScript(command.sql).outline()
         guard outline.kind == .update else { return false }
@@ -281,14 +282,16 @@ final class BorrowedCaseRunner {
         }
     }
 
-    /// Schema changes are for connections without the overlay, and `main.T` has the target's part alone.
+    /// Whether a borrowed connection can run the statement. Schema changes are for connections without the overlay, and
+    /// `main.T` has only the target's part.
     private func isForBorrowed(_ command: Command) -> Bool {
         let sql = command.sql.lowercased()
         let verb = String(sql.prefix { $0.isLetter })
         if dependsOnOrder(command) || sortsCompoundByRowID(sql) { return false }
         return Self.verbs.contains(verb) && !sql.hasPrefix("delete from sqlite_sequence") && !sql.contains("main.")
             && !sql.contains("pragma_")
-            // There the engine must insert a row to set `last_insert_rowid()`, which such a connection counts.
+            // With such versions, the engine must insert a row to set `last_insert_rowid()`, and a borrowed connection
+            // counts that row.
             && !(Connection.libraryVersionNumber < 3_018_000 && sql.contains("changes()"))
             && !sql.contains("main\".")
             && !sql.replacing("not indexed", with: "").contains("indexed by")
@@ -302,7 +305,7 @@ final class BorrowedCaseRunner {
 
     private static let wrongType = "cannot store a value of the wrong type"
 
-    /// Which of the documented refusals it is.
+    /// Which of the documented refusals the outcome is; `nil` if it is none.
     private func refusal(_ outcome: Outcome) -> String? {
         guard let failure = outcome.failure else { return nil }
         if let range = failure.firstRange(of: " is moving, and ") {
@@ -312,14 +315,15 @@ final class BorrowedCaseRunner {
         where failure.contains(text) {
             return text
         }
-        // Of a wrong type in a STRICT table: it may have another code, and come before other violations.
+        // The error of a wrong type in a STRICT table may have another code, and come before other violations.
         if failure.contains("cannot store "), movingTables.contains(where: { failure.contains(" column \($0).") }) {
             return Self.wrongType
         }
         return nil
     }
 
-    /// With an OR clause, SQLite natively keeps the rows before one whose rowid is no number, against its documentation.
+    /// The refusal of a rowid that is no number. With an OR clause, native SQLite keeps the rows before it, against its
+    /// documentation.
     private func mismatch(_ outcome: Outcome, _ command: Command) -> String? {
         guard outcome.failure == "20: datatype mismatch",
             command.sql.contains(" OR ") || command.sql.contains("REPLACE "),
@@ -329,7 +333,7 @@ final class BorrowedCaseRunner {
         return "a rowid that is no number, with an OR clause"
     }
 
-    /// Natively an INSERT OR FAIL that fails does not count the rows that stay in `sqlite_sequence`.
+    /// Aligns `sqlite_sequence`. If an INSERT OR FAIL fails, native SQLite does not count there the rows that stay.
     private func alignSequences() {
         let sql = "SELECT name, seq FROM sqlite_sequence"
         guard let rows = try? foreign.wrapped.fetchAll(sql) else { return }
@@ -343,7 +347,7 @@ final class BorrowedCaseRunner {
     }
 
     private func note(_ reason: String) {
-        // A row that came before may have set it.
+        // An earlier row of the statement may have set it.
         files.native.connection.lastInsertRowID = foreign.wrapped.lastInsertRowID
         count.refused[reason, default: 0] += 1
         forgetChanges()

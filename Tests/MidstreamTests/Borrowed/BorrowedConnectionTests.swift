@@ -5,7 +5,7 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Connections that other code opened, from the overlay's coming to its going.
+/// Connections that other code opened, from the time when the overlay is installed until it is gone.
 @Suite struct BorrowedConnectionTests {
     private static let schema = """
         CREATE TABLE messages(id INTEGER PRIMARY KEY, sender TEXT DEFAULT 'nobody', body TEXT UNIQUE, size INTEGER NOT NULL)
@@ -39,7 +39,7 @@ import Testing
         #expect(MigrationOverlay.installed(on: foreign.handle) == nil)
     }
 
-    /// What the library runs itself, the overlay is not told of.
+    /// The overlay is not told of statements that the library runs itself.
     @Test(arguments: ["BEGIN", "SAVEPOINT s", "BEGIN IMMEDIATE"], [true, false])
     func aTransactionThatTheOverlayHasBegunIsTheLibrarys(beginning: String, isMoving: Bool) throws {
         let pair = try Self.pair("CREATE TABLE other(a)", moved: isMoving ? 40 : 100)
@@ -54,7 +54,7 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
-    /// What was read ahead on the target's side.
+    /// The scan has read ahead on the target's side before the rollback.
     @Test func aScanGivesNoRowThatWasRolledBack() throws {
         let pair = try Self.pair(moved: 1)
         let foreign = try ForeignConnection(pair.target)
@@ -82,7 +82,7 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
-    /// SQLite keeps each in memory, whether it runs or not.
+    /// SQLite keeps each prepared statement in memory, whether it runs or not.
     @Test func statementsOfManyShapesLeaveFewOfTheEnginesOwn() throws {
         let columns = (0..<9).map { "c\($0)" }
         let pair = try Pair(
@@ -140,7 +140,7 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
-    /// It is taken away as a whole, or not at all: with a part of it, writes of pending rows would be lost.
+    /// The overlay is removed as a whole, or not at all: with only a part of it, writes of pending rows would be lost.
     @Test func whileAStatementRunsItStaysWhole() throws {
         let pair = try Self.pair("CREATE TABLE other(x); INSERT INTO other VALUES (1), (2)")
         let foreign = try ForeignConnection(pair.target)
@@ -188,7 +188,7 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
-    /// The overlay cannot be brought up to date then.
+    /// While a statement reads, the overlay cannot be brought up to date.
     @Test(arguments: ["SELECT x FROM other", "SELECT id FROM messages"])
     func aTableThatHasMovedIsCountedWhileAStatementReads(_ reading: String) throws {
         let pair = try Self.pair("CREATE TABLE other(x); INSERT INTO other VALUES (1), (2)")
@@ -338,8 +338,8 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
-    /// The clause does not speak of a pending row that the target does not take, but SQLite would leave the new one out, without
-    /// a word.
+    /// The OR clause does not apply to a pending row that the target refuses. But SQLite would apply it, and leave the
+    /// new row out without a word.
     @Test(arguments: ["IGNORE", "FAIL", "ROLLBACK", "ABORT", "REPLACE"])
     func orClausesSayNothingOfPendingRowsThatAreRefused(_ clause: String) throws {
         let columns = "(id INTEGER PRIMARY KEY, body TEXT UNIQUE, size INTEGER"
@@ -365,14 +365,15 @@ import Testing
             #expect(try foreign.rows("SELECT * FROM t ORDER BY id") == all, "\(sql)")
             #expect(foreign.wrapped.isInTransaction, "\(sql)")
         }
-        // What it speaks of, it does.
+        // The clause does apply to the new row's own constraints.
         try foreign.execute("INSERT INTO t VALUES (3, 'e', 1)")
         if clause == "IGNORE" { try foreign.execute("INSERT OR IGNORE INTO t VALUES (2, 'f', 1), (4, 'a', 1)") }
         #expect(try foreign.rows("SELECT count(*) FROM t") == ["5"])
         #expect(foreign.close() == SQLITE_OK)
     }
 
-    /// A table of that name in another file, or in `main` by name, is written by the statement, and the moving one by its trigger.
+    /// The statement writes a table of that name in another file, or in `main` by its name, and the table's trigger
+    /// writes the moving table.
     @Test(arguments: ["aux", "main"]) func triggersOfTempOnTablesOfTheSameNameAreRefused(_ schema: String) throws {
         let pair = try Self.pair()
         let foreign = try ForeignConnection(pair.target)
@@ -392,7 +393,7 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
-    /// SQLite has no union table then, so that none is let go when the connection closes.
+    /// After the rollback, SQLite has no union table, so none is let go of when the connection closes.
     @Test func aConnectionClosesAfterARefreshThatFollowsARollbackOfItsSchema() throws {
         let pair = try Self.pair("CREATE TABLE other(a)")
         let foreign = try ForeignConnection(pair.target)
@@ -404,7 +405,7 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
-    /// The number of a schema that was undone is given to another one.
+    /// SQLite gives the version of a schema that was undone to another schema.
     @Test func aSchemaThatWasUndoneIsNotTakenForAnother() throws {
         func version(_ pair: Pair) throws -> Int64 {
             try Connection(path: pair.target).fetchValue(Int64.self, "PRAGMA schema_version") ?? 0

@@ -10,7 +10,7 @@ import Testing
     import Darwin
 #endif
 
-/// Connections that other code opened learn of what others do to the file, or say that they have not.
+/// Connections that other code opened learn of what others do to the file, or report that they have not.
 @Suite struct BorrowedFreshnessTests {
     private static let schema = """
         CREATE TABLE a(id INTEGER PRIMARY KEY, n INTEGER); CREATE TABLE b(id INTEGER PRIMARY KEY, n INTEGER)
@@ -44,7 +44,7 @@ import Testing
         case columnOfTheSource, nameOfTheSource, sourceOfAnotherMove, temporaryTable, interruption
     }
 
-    /// What other code runs next would find a part of the rows.
+    /// Without the old overlay, what other code runs next would find only a part of the rows.
     @Test(arguments: Obstacle.allCases) func anOverlayThatCannotBeRenewedStaysAsItWas(_ obstacle: Obstacle) throws {
         guard obstacle != .columnOfTheSource || SQLiteFeature.renameColumn.isAvailable else { return }
         let pair = try Self.pair("CREATE TABLE c(id INTEGER PRIMARY KEY, n INTEGER)")
@@ -111,7 +111,7 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
-    /// Before the next of its own statements.
+    /// The overlay is back before the next of the connection's own statements.
     @Test func whatTakesTheOverlayDownPutsItBack() throws {
         let pair = try Self.pair()
         let foreign = try ForeignConnection(pair.target)
@@ -153,7 +153,7 @@ import Testing
         "INSERT INTO a SELECT id + 300, n FROM a",
     ]
 
-    /// A transaction that other code has begun cannot be begun again with the overlay that fits.
+    /// Midstream cannot begin a transaction of other code again with the overlay that fits.
     @Test(arguments: ["BEGIN", "BEGIN IMMEDIATE", "SAVEPOINT s"], selfReadingInserts)
     func anInsertFindsNoRowsOfItsOwnInATableThatHasMoved(_ begin: String, _ insert: String) throws {
         let pair = try Self.pair(tables: ["a", "b"])
@@ -177,7 +177,7 @@ import Testing
                 case (true, _): "ROLLBACK TO s; RELEASE s"
                 }
             try foreign.execute(begin)
-            // What reads it keeps it where it is.
+            // A statement that reads the table keeps the table in the overlay.
             let reading = try foreign.wrapped.prepare("SELECT n FROM a WHERE id <= 300")
             #expect(try reading.step())
             let error = #expect(throws: SQLiteError.self) { try overlay.execute(insert) }
@@ -199,7 +199,7 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
-    /// SQLite lets a union table go with the last statement that reads it.
+    /// SQLite lets go of a union table with the last statement that reads it.
     @Test(arguments: ["BEGIN; %; ROLLBACK", "SAVEPOINT s; %; ROLLBACK TO s; RELEASE s"])
     func aUnionMayGoAsStatementsAreForgotten(_ script: String) throws {
         let pair = try Self.pair()
@@ -210,7 +210,7 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
-    /// A deadline goes on interrupting what comes after, the rollback too.
+    /// A deadline goes on interrupting what comes after the statement, even the rollback.
     @Test(arguments: [1, 2, 10, 100]) func whatIsInterruptedLeavesNoTransactionOpen(_ instructions: Int32) throws {
         let pair = try Self.pair()
         let foreign = try ForeignConnection(pair.target)
@@ -260,7 +260,7 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
-    /// None acts on the target's part alone.
+    /// No statement acts on the target's part alone.
     @Test(
         arguments: [
             "UPDATE a SET n = 0", "DELETE FROM a", "UPDATE a SET n = 0 WHERE id = 250", "DELETE FROM a WHERE id = 250",
@@ -334,7 +334,7 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
-    /// SQLite's backup gives a new file a small number of its schema, from where it grows once more.
+    /// SQLite's backup gives a new file a small schema version, from which it grows once more.
     @Test func noTwoMovesNameTheSameFunction() throws {
         for back in 0..<24 {
             let folder = TemporaryFolder()
@@ -360,7 +360,7 @@ import Testing
         }
     }
 
-    /// Steps have SQLite's own functions.
+    /// The steps use SQLite's own functions.
     @Test(.enabled(if: Connection.libraryVersionNumber >= 3_030_000), arguments: ["condition", "column", "none"])
     func functionsThatAreDefinedAnewAreRefusedWhereTheMigrationNamesThem(_ place: String) throws {
         let move = try SmallMove(
@@ -382,7 +382,8 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
-    /// Rows would be in an index, and a generated column have a value, by what the steps take the name for.
+    /// The steps would decide by another meaning of the name whether a row is in an index, and which value a generated
+    /// column has.
     @Test(
         .enabled(if: Connection.libraryVersionNumber >= 3_030_000),
         arguments: [
@@ -411,7 +412,7 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
-    /// A column that the source generates as it is read is another on such a connection.
+    /// On such a connection, a column that the source generates as it is read has other values.
     @Test(.needs(.generatedColumns), arguments: ["lower(c)", "c = 'ADA' COLLATE nocase"], [false, true])
     func whatIsDefinedAnewIsRefusedWhereTheSourceGeneratesAColumnByIt(_ expression: String, _ isStored: Bool) throws {
         let source = "CREATE TABLE t(id INTEGER PRIMARY KEY, c, g AS (\(expression)) \(isStored ? "STORED" : ""))"
@@ -472,12 +473,12 @@ import Testing
         let threads = Threads()
         threads.loop("steps") { [database = pair.database] _ in
             try database.stepMigration(rows: 1)
-            // Holds the lock for as long as a step of the timer's.
+            // This holds the lock for as long as a step of the timer does.
             try database.write { access in
                 try access.execute("UPDATE b SET n = n + 1 WHERE id <= 20")
                 usleep(3000)
             }
-            // A handler that only sleeps gets no lock that is always taken, on one core.
+            // On one core, a handler that only sleeps never gets a lock that is always taken.
             usleep(1000)
         }
         var failures: [String] = []

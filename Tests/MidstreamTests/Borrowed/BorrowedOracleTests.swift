@@ -14,7 +14,7 @@ import Testing
         var failures = 0
         let libraries: [ForeignConnection.Library] = [.plain, .grdb, .sqliteSwift]
         while count.run < wanted, ContinuousClock().now < end {
-            // Keys that do not encrypt: the file is opened by plain calls.
+            // These keys do not encrypt: plain calls open the file.
             var generator = CaseGenerator(seed: seed, number: number)
             var oracleCase = generator.generate(statements: 80)
             guard oracleCase.isAdmitted else {

@@ -2,15 +2,15 @@ import Midstream
 import SQLiteC
 import SQLiteConnection
 
-/// A connection that is opened, used and closed by plain C calls, in the way of one library or another.
+/// A connection that is opened, used and closed by plain C calls, in the way of some library.
 final class ForeignConnection {
     enum Library: CaseIterable {
         /// `sqlite3_open`, and nothing else.
         case plain
-        /// As GRDB opens a writing connection: extended codes, no strings in double quotes, foreign keys, an authorizer that
-        /// stays, hooks.
+        /// As GRDB opens a writing connection: extended codes, no strings in double quotes, foreign keys, an authorizer
+        /// that stays, and hooks.
         case grdb
-        /// As SQLite.swift: serialized, a busy handler.
+        /// As SQLite.swift opens a connection: serialized, with a busy handler.
         case sqliteSwift
         /// As a pool opens its readers.
         case readOnly
@@ -73,7 +73,8 @@ final class ForeignConnection {
         try execute("PRAGMA synchronous = NORMAL")
     }
 
-    /// An authorizer that keeps DELETE from being a truncation. Setting it again expires all statements.
+    /// Sets an authorizer that keeps DELETE from being a truncation. Setting an authorizer again expires all
+    /// statements.
     func registerAuthorizer() {
         isDropping.initialize(to: false)
         sqlite3_set_authorizer(
@@ -119,7 +120,7 @@ final class ForeignConnection {
         return texts(rows)
     }
 
-    /// The code of `sqlite3_close`.
+    /// Closes the connection, and returns the code of `sqlite3_close`.
     func close() -> Int32 {
         wrapped.close()
         let code = sqlite3_close(handle)

@@ -16,7 +16,7 @@ import Testing
         )
     }
 
-    /// Nothing is known of the rows when the first ones move.
+    /// When the first rows move, nothing is known of their sizes.
     @Test func rowsOfMegabytesDoNotMoveAllAtOnce() throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))
@@ -86,7 +86,7 @@ import Testing
                 #expect(nothing == [])
             }
         }
-        // A handle that is kept is closed.
+        // A handle that the closure has kept is closed.
         var kept: Blob?
         try pair.native.withBlob(table: "t", column: "x", rowID: 2) { kept = $0 }
         #expect(throws: SQLiteError.self) { try kept?.read(count: 1, at: 0) }
@@ -106,7 +106,7 @@ import Testing
         #expect(texts(try pair.database.fetchAll("SELECT hex(x) FROM t WHERE id = 2")) == ["0102030405"])
     }
 
-    /// Whether it is read where the row is, or has come over with it.
+    /// It does not matter whether the handle reads the row in the source, or the row has come over with the handle.
     @Test(
         arguments: [0, 2] as [Int64],
         ["UPDATE t SET x = 'other' WHERE id = 2", "DELETE FROM t WHERE id = 2", "DELETE FROM t"]
@@ -128,7 +128,7 @@ import Testing
         #expect(error?.message == native?.message)
     }
 
-    /// What a statement needs in one place comes over before it changes a row.
+    /// Rows that a statement needs in one place come over before the statement changes a row.
     @Test(arguments: [true, false]) func aHandleExpiresAsNativelyWhereTheRestIsMoved(_ isSame: Bool) throws {
         let pair = try Pair(
             schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, x BLOB, n); CREATE UNIQUE INDEX u ON t(n) WHERE n > 0",
@@ -150,7 +150,7 @@ import Testing
         #expect(found == native)
     }
 
-    /// A promotion is nothing that the application sees.
+    /// The application sees nothing of a promotion.
     @Test func aHandleThatReadsGoesWithItsRow() throws {
         let pair = try pair(0)
         try pair.database.write { db in
@@ -162,7 +162,7 @@ import Testing
         }
     }
 
-    /// Without its row, SQLite's handle would read the next one.
+    /// Without its row, SQLite's handle would read the next row.
     @Test(
         arguments: [
             ["INSERT INTO t VALUES (60, 'new', 1), (3, 'new', 1)"], ["UPDATE t SET n = 2, x = 'new' WHERE id = 3"],
@@ -206,7 +206,7 @@ import Testing
         }
     }
 
-    /// What a handle does after each of some statements, from the first on or from where "open" stands.
+    /// What a handle does after each of some statements. The handle is opened at first, or where "open" stands.
     private static func outcome(
         _ script: [String],
         _ isWritable: Bool,
@@ -227,7 +227,7 @@ import Testing
                 }
             }
         } catch is SQLiteError {
-            // Closing one that may write repeats what the block has been told.
+            // Closing a handle that may write reports the error again that the block has been told.
         }
         return outcome
     }
@@ -301,7 +301,7 @@ import Testing
         #expect(error?.code == native?.code && error?.message == native?.message)
     }
 
-    /// What is written outside transactions is committed with the block, or not at all.
+    /// What a handle writes outside transactions is committed with the block, or not at all.
     @Test func outsideTransactionsItIsOneOfItsOwn() throws {
         let pair = try pair(0)
         try pair.database.withoutTransaction { db in
@@ -318,7 +318,7 @@ import Testing
         #expect(texts(try pair.database.fetchAll("SELECT hex(x) FROM t WHERE id = 2")) == ["0902030405"])
     }
 
-    /// SQLite fires no trigger for it, so that the write would be lost.
+    /// SQLite fires no trigger when a handle writes, so the write would be lost.
     @Test(arguments: [true, false]) func aSourceIsNotWrittenByParts(_ isSameFile: Bool) throws {
         let folder = TemporaryFolder()
         let (old, new) = (folder.file(isSameFile ? "new.db" : "old.db"), folder.file("new.db"))
@@ -349,7 +349,7 @@ import Testing
         #expect(texts(try database.fetchAll("SELECT hex(x) FROM t")) == ["0102030405", "0102030405"])
     }
 
-    /// A handle that reads keeps no transaction open: what ends it in the midst of that is no loss.
+    /// A handle that reads keeps no transaction open. If the transaction ends meanwhile, nothing is lost.
     @Test(
         arguments: [0, 4],
         ["COMMIT", "ROLLBACK", "COMMIT; BEGIN; UPDATE t SET n = 50 WHERE id = 4; ROLLBACK", "COMMIT; SELECT 1"]
@@ -383,7 +383,7 @@ import Testing
         }
     }
 
-    /// Also in the body of a loop, whose own statement ends after that.
+    /// The same holds in the body of a loop, whose own statement ends after the transaction.
     @Test(arguments: ["COMMIT", "ROLLBACK"]) func aTransactionMayBeEndedInALoopWhileAPartIsRead(_ sql: String) throws {
         let pair = try pair(1)
         try pair.database.withoutTransaction { db in
@@ -400,7 +400,7 @@ import Testing
         )
     }
 
-    /// A part may be read within another one, in a transaction of its own.
+    /// A part may be read while another one is read, in a transaction of its own.
     @Test func aTransactionMayBeEndedBeforeAnotherPartIsRead() throws {
         let pair = try pair(1)
         try pair.database.withoutTransaction { db in

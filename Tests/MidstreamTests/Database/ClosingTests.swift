@@ -10,7 +10,7 @@ import Testing
 #endif
 
 @Suite struct ClosingTests {
-    /// The process's open files, as far as they are in the folder.
+    /// The process's open files in the folder.
     private func openFiles(in folder: String) -> [String] {
         var found: [String] = []
         for descriptor in 0..<4096 {
@@ -43,12 +43,12 @@ import Testing
             #expect(openFiles(in: folder.path) == [])
         }
 
-        /// The filter is called in the midst of what uses the stepper.
+        /// The filter is called while the stepper is in use.
         @Test func aDatabaseThatAFilterClosesClosesItsFiles() throws {
             let fixture = try MovingFixture(rows: 50)
             let database = try Database(path: fixture.target)
             try database.addMigration(source: .file(fixture.source), allowsNoTables: true) { _ in database.close() }
-            // The writer is closed when it has done what it is at.
+            // The writer is closed when it has done its present work.
             for _ in 0..<500 where !openFiles(in: fixture.folder.path).isEmpty { usleep(10_000) }
             #expect(openFiles(in: fixture.folder.path) == [])
             let error = #expect(throws: MigrationError.self) { try database.stepMigration() }
@@ -70,7 +70,7 @@ import Testing
         #expect(threads.count(of: "asked") == 0)
     }
 
-    /// A writer waits for the filter, to which it wants to show the table that it has made.
+    /// A writer waits for the filter, because it wants to show the filter the table that it has made.
     @Test(.timeLimit(.minutes(1))) func aFilterClosesItsDatabaseWhileAWriterWaitsForIt() async throws {
         let fixture = try MovingFixture(rows: 50)
         let database = try Database(path: fixture.target)
@@ -89,12 +89,12 @@ import Testing
             }
         }
         await threads.join()
-        // The writer closes when it has done what it was at.
+        // The writer closes when it has done its present work.
         for _ in 0..<500 where (try? database.stepMigration()) != nil { usleep(10_000) }
         #expect(throws: MigrationError.self) { try database.stepMigration() }
     }
 
-    /// The timer would step, and fail, for ever.
+    /// Otherwise the timer would make steps, and fail, for ever.
     @Test func aTimerThatStartsWhileTheDatabaseIsClosedEnds() async throws {
         for _ in 0..<40 {
             let fixture = try MovingFixture(rows: 5)
@@ -109,7 +109,7 @@ import Testing
                 }
             }
             await threads.join()
-            // One that is running may end.
+            // A step that is running may end.
             usleep(20_000)
             let asked = threads.count(of: "asked")
             usleep(50_000)
@@ -117,7 +117,7 @@ import Testing
         }
     }
 
-    /// Its transaction would be rolled back, and nobody told.
+    /// Otherwise the block's transaction would be rolled back, and nobody would be told.
     @Test func aBlockThatClosesItsDatabaseIsCommitted() async throws {
         let folder = TemporaryFolder()
         for isAsync in [false, true] {
@@ -137,7 +137,7 @@ import Testing
         }
     }
 
-    /// Which waits for the block to end, as the block must not wait for it.
+    /// The migration waits for the block to end, and the block must not wait for the migration.
     @Test(arguments: ["write", "read", "ask"]) func aBlockMayCloseWhileAMigrationBegins(_ kind: String) async throws {
         let fixture = try MovingFixture(rows: 20)
         var configuration = DatabaseConfiguration()
@@ -157,7 +157,7 @@ import Testing
         }
         #expect(waitForFile(fixture.target + "-written"))
         let start = ContinuousClock.now
-        // It may begin before it is closed.
+        // The migration may begin before the database is closed.
         try? MovingFixture.addMigration(database, fixture.source)
         #expect(ContinuousClock.now - start < .seconds(4))
         await threads.join()

@@ -43,7 +43,7 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 10)
     }
 
-    /// However long it is.
+    /// The timeout may be of any length.
     @Test(arguments: [Duration.seconds(Int64.max / 4), .seconds(Int64.max), .seconds(-5), .zero])
     func aBusyTimeoutIsAsLongAsSQLiteTakes(_ timeout: Duration) throws {
         let fixture = try MovingFixture(rows: 10)
@@ -75,7 +75,7 @@ import Testing
     }
 
     #if os(Linux)
-        /// Its locks are for whole tables, and are held by readers of the process.
+        /// A shared cache locks whole tables, and readers of the process hold these locks.
         @Test func aCacheThatTheProcessSharesIsNotUsed() throws {
             sqlite3_enable_shared_cache(1)
             defer { sqlite3_enable_shared_cache(0) }
@@ -216,14 +216,14 @@ import Testing
         #expect(try pair.database.fetchValue(Int64.self, "SELECT count(*) FROM messages") == 100)
     }
 
-    /// A step that has little to do does not cost an interval.
+    /// Steps that have little to do follow each other without an interval.
     @Test func stepsOfAutoMigrationFillTheirBudget() async throws {
         let pair = try Pair(
             schema: "CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT UNIQUE)",
             rows: "INSERT INTO messages VALUES (1, 'a'), (2, 'b'), (3, 'c')",
             tables: ["messages"]
         )
-        // Each part of a build is a step of its own.
+        // Each part of a build is a separate step.
         try pair.database.buildsAllTables()
         let progress = pair.database.migrationProgress
         pair.database.startAutoMigration(pace: MigrationPace(budget: .seconds(60), interval: .seconds(3600)))
@@ -233,7 +233,7 @@ import Testing
         #expect(pair.database.isMigrated)
     }
 
-    /// Who is told of the end begins another migration, and has it step too.
+    /// The callback of a migration's end begins another migration, and lets it make steps, too.
     @Test(arguments: [true, false]) func autoMigrationGoesOnWithWhatIsBegunAtItsEnd(isStartedAnew: Bool) async throws {
         let fixture = try MovingFixture(rows: 50)
         let database = try fixture.open()
@@ -254,7 +254,7 @@ import Testing
         #expect(try MovingFixture.count("later", in: fixture.target) == 2)
     }
 
-    /// What came before is gone, and what follows must not be committed without it.
+    /// The block's earlier writes are lost, and its later writes must not be committed without them.
     @Test(arguments: ["INSERT OR ROLLBACK INTO t VALUES (20, 'b')", "INSERT INTO t VALUES (30, 'c')"])
     func aBlockWhoseTransactionIsRolledBackIsNotCommitted(_ failing: String) throws {
         let folder = TemporaryFolder()
@@ -282,7 +282,7 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
     }
 
-    /// While another statement runs that has been interrupted, SQLite does not roll back to a savepoint.
+    /// While a statement runs that has been interrupted, SQLite does not roll back to a savepoint.
     @Test(arguments: [true, false]) func whatCannotBeUndoneIsNotCommitted(_ isInBlock: Bool) throws {
         let folder = TemporaryFolder()
         let database = try Database(path: folder.file("a.db"))
@@ -314,7 +314,7 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 1)
     }
 
-    /// It would wait for itself.
+    /// A reader that waited for a connection of the pool would wait for itself.
     @Test func readsWithinReadsHaveConnectionsOfTheirOwn() throws {
         let folder = TemporaryFolder()
         var configuration = DatabaseConfiguration()

@@ -3,7 +3,7 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// A statement that fails after it has brought rows over, where no savepoint can be made, since another statement writes.
+/// A statement fails after it has promoted rows, and no savepoint can be set, since another statement writes.
 @Suite(.needs(.returning)) struct FailedStatementTests {
     private static let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a INTEGER, n INTEGER)"
     private static let rows = """
@@ -12,7 +12,7 @@ import Testing
         """
     private static let extra = "CREATE TABLE z(x INTEGER); INSERT INTO z VALUES (1), (2), (3)"
 
-    /// It fails at the row with the key 31, after the one with the key 30.
+    /// The statement fails at the row with the key 31, after the row with the key 30.
     private static let failing = "UPDATE t SET n = 0 WHERE id > 29 AND abs(a) > 0"
 
     enum Surrounding: CaseIterable {
@@ -50,7 +50,7 @@ import Testing
         #expect(try pair.database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 40)
     }
 
-    /// Runs what fails twice for each row.
+    /// Runs the failing statement twice for each row of the loop.
     private static func run(_ loop: String, _ access: DatabaseAccess) throws -> [Int32] {
         var codes: [Int32] = []
         try access.forEachRow(loop) { _ in

@@ -2,7 +2,7 @@ import Midstream
 import SQLiteConnection
 import Testing
 
-/// Statements that cannot write, or not now.
+/// Statements that may not write, or cannot write at present.
 @Suite struct LockedStatementTests {
     private static let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a)"
     private static let rows = """
@@ -10,7 +10,7 @@ import Testing
         """
     private static let extra = "CREATE TABLE other(x); INSERT INTO other VALUES (1), (2), (3)"
 
-    /// As SQLite counts: what failed for a lock has changed nothing.
+    /// Changes are counted as SQLite counts them: a statement that failed for a lock has changed nothing.
     @Test(arguments: [
         "INSERT INTO t VALUES (99, 'n')", "UPDATE t SET a = 'z' WHERE id = 30", "UPDATE t SET a = 'z' WHERE id = 2",
         "DELETE FROM t WHERE id > 30", "DELETE FROM t", "INSERT INTO other VALUES (5)", "DELETE FROM other",
@@ -51,7 +51,7 @@ import Testing
 
     private static let drain = "CREATE INDEX by_a ON t(a)"
 
-    /// SQLite detaches no source while a statement runs that began in the transaction in which it was read.
+    /// SQLite detaches no source while a statement runs that began in the transaction in which the source was read.
     @Test(
         arguments: [
             ["BEGIN", drain, "COMMIT"], ["SAVEPOINT s", drain, "RELEASE s"], ["SELECT 2", "SELECT 2", drain],
@@ -59,7 +59,7 @@ import Testing
         ["SELECT x FROM other", "SELECT id FROM t"]
     )
     func whatHasDrainedMayEndInALoop(_ statements: [String], _ query: String) throws {
-        // It cannot while the table is read.
+        // The table cannot be drained while it is read.
         if statements.last == Self.drain, query.hasSuffix(" t") { return }
         let pair = try Pair(schema: Self.schema, rows: Self.rows, extra: Self.extra, tables: ["t"], moved: 7)
         let before = statements.prefix(2)
@@ -92,7 +92,7 @@ import Testing
         case begins, ends, isDrained
     }
 
-    /// SQLite counts TEMP tables in, which the overlay needs.
+    /// With `query_only`, SQLite refuses to write TEMP tables as well, and the overlay needs such tables.
     @Test(arguments: Change.allCases) func aConnectionThatIsToWriteNothingFollowsWhatMovesAllTheSame(_ change: Change)
         throws
     {
@@ -133,7 +133,7 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 40)
     }
 
-    /// What an ALTER TABLE needs the overlay away for fails all the same, and takes nothing else with it.
+    /// An ALTER TABLE for which the overlay is taken down still fails, and takes nothing else down with it.
     @Test(
         arguments: [
             "ALTER TABLE u RENAME TO u2", "DROP TABLE u", "ALTER TABLE other RENAME TO others",

@@ -2,7 +2,7 @@ import Midstream
 import SQLiteConnection
 import Testing
 
-/// A parameter without a value is an error, wherever the rows are: NULL would wipe what nobody meant.
+/// A parameter without a value is an error, wherever the rows are: NULL would wipe values that nobody meant to wipe.
 @Suite struct MissingArgumentTests {
     private static let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a, b UNIQUE)"
     private static let rows = """
@@ -14,7 +14,7 @@ import Testing
         try Pair(schema: schema, rows: rows, tables: ["t"], moved: 10)
     }
 
-    /// A text, and what is given for its parameters, of which the last is not given first.
+    /// A text, and values for its parameters. The last parameter's value is not given first.
     private static let statements: [(sql: String, arguments: [(name: String, value: SQLiteValue)])] = [
         ("UPDATE t SET a = :a WHERE id = :id", [("id", 15), ("a", "new")]),
         ("UPDATE t SET a = $a WHERE id > @low AND id < ?9", [("a", "new"), ("?9", 18), ("low", 5)]),
@@ -40,7 +40,7 @@ import Testing
         case database, write, read, overlay
     }
 
-    /// Runs a statement by one of the ways that there are.
+    /// Runs a statement in one of the ways that the library offers.
     private static func run(_ caller: Caller, _ pair: Pair, _ sql: String, _ arguments: Arguments) throws -> [Row] {
         switch caller {
         case .database:
@@ -77,7 +77,7 @@ import Testing
         let all = "SELECT * FROM t ORDER BY id"
         #expect(try pair.database.fetchAll(all) == pair.native.fetchAll(all))
 
-        // With all of them it does what it does natively.
+        // With all values, the statement does what it does natively.
         let rows = try Self.run(caller, pair, sql, Self.arguments(named))
         #expect(try rows == pair.native.fetchAll(sql, Self.arguments(named)))
         #expect(try pair.database.fetchAll(all) == pair.native.fetchAll(all))
@@ -96,7 +96,7 @@ import Testing
                 let error = try #require(throws: SQLiteError.self) { try access.execute(sql, arguments) }
                 #expect(error.message == "no value is given for parameter \(missing); for NULL, give nil")
             }
-            // The block goes on.
+            // The block can go on.
             try access.execute("UPDATE t SET a = ?1 WHERE id = ?3", ["new", "no parameter has this", 15])
             #expect(try access.fetchValue(String.self, "SELECT a FROM t WHERE id = ?", [15]) == "new")
         }

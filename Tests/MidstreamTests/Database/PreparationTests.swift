@@ -6,8 +6,8 @@ import Testing
 
 @testable import Midstream
 
-/// What SQLite is given in the place of a statement can be prepared when the statement can, and is the statement itself
-/// where nothing that moves is concerned.
+/// What Midstream gives SQLite in place of a statement can be prepared if the statement can. It is the statement itself
+/// if the statement concerns nothing that moves.
 @Suite struct PreparationTests {
     private static let corpusRows = """
         INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 8) SELECT i, i, 'c', i, 'd' FROM n;
@@ -19,7 +19,7 @@ import Testing
     @Test(arguments: [["t", "u", "order", "left"], ["t", "left"], ["u", "order"]], [0, 50])
     func statementsOfTheCorpusArePreparedAsNatively(_ tables: [String], _ percent: Int) throws {
         let pair = try Pair(schema: Corpus.schema, rows: Self.corpusRows, tables: Set(tables))
-        // What does not move is in the target.
+        // Tables that do not move are in the target.
         for table in ["t", "u", "order", "left"] where !tables.contains(table) {
             for row in try pair.native.fetchAll("SELECT * FROM \"\(table)\"") {
                 var arguments = Arguments()
@@ -115,8 +115,8 @@ import Testing
             try access.execute("SELECT 1")
             for _ in 0..<3000 {
                 let text = mutations.changedTokens()
-                // SQLite analyzes everything before it comes upon what is wrong behind ANALYZE. That is denied, since the
-                // source is attached, and fails with an error of its own.
+                // SQLite analyzes everything before it finds what is wrong behind ANALYZE. Midstream denies the
+                // ANALYZE, since the source is attached, and the statement fails with another error.
                 if SQLScript(text).contains(where: { $0.kind == .analyze && !$0.isComplete }) { continue }
                 try preparations.compare(text, access, pair.native)
             }
@@ -167,13 +167,14 @@ import Testing
 
     private static func isWhole(_ path: String) -> Bool { LogicFiles.isFull || LogicFiles.own.contains(path) }
 
-    /// A whole script where all is to be run, or a part of it.
+    /// A whole script if everything is to be run; otherwise a part of it.
     private static func script(_ path: String) throws -> LogicScript {
         let script = try LogicFiles.script(path)
         return LogicFiles.isFull ? script : script.sample(60, seed: LogicFiles.seed)
     }
 
-    /// Compares, and then runs what changes the schema, so that the statements after it find it.
+    /// Compares a statement, and then runs it if it changes the schema, so that the statements after it find the
+    /// change.
     private static func compare(
         _ record: LogicRecord,
         _ access: DatabaseAccess,

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Midstream
 
-/// Prepares statements natively and as Midstream has them prepared while tables move, runs none, and compares.
+/// Prepares statements natively and as Midstream prepares them while tables move, and compares the two. Runs none.
 struct Preparations {
     /// How many statements were prepared on both sides.
     private(set) var count = 0
@@ -12,9 +12,9 @@ struct Preparations {
     private(set) var mistakes = 0
     /// How many are redirected.
     private(set) var redirected = 0
-    /// How many touch no table that moves.
+    /// How many touch no moving table.
     private(set) var untouched = 0
-    /// How many have tables drained first, and are native then.
+    /// How many need tables drained first, and are native then.
     private(set) var drained = 0
     private(set) var problems: [String] = []
 
@@ -22,11 +22,11 @@ struct Preparations {
     private struct Native {
         var outcome = Outcome()
         var parameterCount = 0
-        /// The tables that it would read or write, in lower case.
+        /// The tables that the statement would read or write, in lower case.
         var tables: Set<String> = []
     }
 
-    /// Compares all statements of a text, also spelt in other ways.
+    /// Compares all statements of a text, and the same statements in other spellings.
     mutating func compare(_ sql: String, _ access: DatabaseAccess, _ native: Connection) throws {
         for outline in SQLScript(sql) where outline.kind != .empty {
             try compare(outline, in: sql, access, native)
@@ -36,7 +36,7 @@ struct Preparations {
         }
     }
 
-    /// - Parameter isOther: Whether the statement is spelt otherwise than people do.
+    /// - Parameter isOther: Whether the statement is not spelt as people spell it.
     private mutating func compare(
         _ outline: StatementOutline,
         in text: String,
@@ -46,7 +46,7 @@ struct Preparations {
     ) throws {
         count += 1
         let sql = outline.text(outline.range)
-        // A view of a moving table goes with it.
+        // A view of a moving table counts as moving.
         let moving = Set(access.overlay.byName.keys).union(access.overlay.twins.map(SQLIdentifier.lowercased))
         let theirs = prepare(sql, native)
         let isEnforced: Int64? = try access.connection.fetchValue("PRAGMA foreign_keys")
@@ -69,9 +69,9 @@ struct Preparations {
         do {
             let prepared = try access.prepare(.outlined(outline, in: text))
             own.columns = prepared.statement.columnNames.names
-            // SQLite promises no name for an expression without AS; it happens to be its text.
+            // SQLite promises no name for an expression without AS; the name happens to be the expression's text.
             if isOther, own.columns.count == theirs.outcome.columns.count { own.columns = theirs.outcome.columns }
-            // Where keys are found by a statement of their own, parameters of LIMIT are in that one alone.
+            // If another statement finds the keys, only that one has the parameters of LIMIT.
             let isWhole = prepared.keys == nil && theirs.outcome.failure == nil
             if isWhole, prepared.statement.parameterCount != theirs.parameterCount {
                 note("natively \(theirs.parameterCount) parameters", sql, route)
@@ -109,36 +109,38 @@ struct Preparations {
         return result
     }
 
-    /// Whether it certainly concerns no moving table: by what SQLite would access, or by all names that it has.
+    /// Whether the statement certainly concerns no moving table. The tables that SQLite would access tell it, or all
+    /// names in the statement.
     private func isUntouched(
         _ outline: StatementOutline,
         _ native: Native,
         _ moving: Set<String>,
         _ overlay: Overlay
     ) throws -> Bool {
-        // Docs/COMPAT.md says what is changed of statements that are of all tables, or describe one by its name.
+        // Docs/COMPAT.md says how Midstream changes statements on all tables, and statements that describe a table by
+        // its name.
         let names = outline.tableReferences.filter { !outline.isHiddenByCommonTable($0) }.map {
             SQLIdentifier.lowercased($0.name.name)
         }
         if names.contains(where: { $0.hasPrefix("pragma_") }) { return false }
-        // SQLite tells nothing of the rows that foreign keys look for.
+        // SQLite does not report the rows that foreign keys look for.
         if let target = outline.target, !overlay.tablesTied(to: target.name).isEmpty { return false }
         switch outline.kind {
         case .select, .insert, .update, .delete:
-            // A common table that nothing reads is not accessed.
+            // SQLite does not access a common table that nothing reads.
             return native.outcome.failure == nil && native.tables.isDisjoint(with: moving)
                 && moving.isDisjoint(with: names)
         case .analyze, .reindex, .vacuum, .pragma: return false
         default:
             // DROP INDEX names no table.
             if let target = outline.target, try isIndexed(target.name, overlay, moving) { return false }
-            // What only the source has is not to be found.
+            // A name that only the source has must not be found.
             return try !outline.mentions(moving)
                 && overlay.strayTable(among: (outline.target?.name).map { [$0] } ?? []) == nil
         }
     }
 
-    /// Whether it is the name of an index of a moving table.
+    /// Whether the name is that of an index of a moving table.
     private func isIndexed(_ name: String, _ overlay: Overlay, _ moving: Set<String>) throws -> Bool {
         let table: String? = try overlay.connection.fetchValue(
             "SELECT tbl_name FROM main.sqlite_master WHERE type = 'index' AND name = ? COLLATE NOCASE",

@@ -11,7 +11,7 @@ import Testing
     import Darwin
 #endif
 
-/// What the closures that are given rows throw, or do.
+/// What the closures that are given rows may throw or do.
 @Suite struct RowClosureTests {
     private func pair(_ table: String = "CREATE TABLE t(id INTEGER PRIMARY KEY, n INTEGER, name TEXT)") throws -> Pair {
         try Pair(
@@ -25,7 +25,7 @@ import Testing
 
     private struct Own: Error {}
 
-    /// What the body of a loop begins is the application's, also where the loop fails.
+    /// A transaction that the body of a loop begins is the application's, even if the loop fails.
     @Test(arguments: [
         "SELECT id FROM t", "SELECT abs(CASE id WHEN 5 THEN 1 ELSE -9223372036854775807 - 1 END) FROM t",
     ])
@@ -50,7 +50,7 @@ import Testing
         #expect(texts(try pair.database.fetchAll("SELECT n FROM log")) == ["1", "2", "1", "2"])
     }
 
-    /// What the body of a loop has committed is told of as that, whatever becomes of the loop.
+    /// What the body of a loop has committed is reported as committed, whatever becomes of the loop.
     @Test func aTransactionThatTheBodyOfALoopEndsIsNoLoss() throws {
         let pair = try pair()
         var seen: (any Error)?
@@ -69,7 +69,7 @@ import Testing
         #expect(try pair.database.fetchValue(Int.self, "SELECT count(*) FROM log") == 1)
     }
 
-    /// The loop over a statement that brings rows over has a transaction of its own.
+    /// The loop over a statement that promotes rows has a transaction of its own.
     @Test(.needs(.returning), arguments: [false, true]) func aTransactionThatFollowsTheLoopsOwnGoesOn(_ throwsOwn: Bool)
         throws
     {
@@ -93,7 +93,7 @@ import Testing
 
     private struct Named: Decodable { var name: String }
 
-    /// A value that does not decode is no value that the table does not take.
+    /// That a value cannot be decoded does not mean that the table refuses the value.
     @Test(.needs(.returning)) func aStatementRunsOnceWhateverIsThrownOfItsRows() throws {
         let pair = try pair()
         #expect(throws: (any Error).self) {
@@ -119,7 +119,7 @@ import Testing
 
     private struct Numbered: Decodable { var id: Int64 }
 
-    /// What is written is committed when the statement ends, which it does here before its last row.
+    /// The write is committed when the statement ends, and here the statement does not reach its last row.
     @Test(.needs(.returning)) func aWriteOfWhichOneRowIsTakenTellsThatItIsNotCommitted() throws {
         let schema =
             "CREATE TABLE p(id INTEGER PRIMARY KEY); "
@@ -152,7 +152,7 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM c") == 2)
     }
 
-    /// Each of the two has what the other waits for.
+    /// Each of the two blocks has what the other one waits for.
     @Test(.timeLimit(.minutes(1))) func aBlockThatReadsWritesWhileOneThatWritesReads() async throws {
         let folder = TemporaryFolder()
         var configuration = DatabaseConfiguration()

@@ -1,12 +1,12 @@
 import SQLText
 
-/// The same statement with other spaces and quotes, of which a change by byte ranges could make other tokens.
+/// The same statement with other spaces and quotes. A change by byte ranges could turn these into other tokens.
 enum Spelling {
     static func others(of outline: StatementOutline, in text: String) -> [String] {
         [squeezed(outline, in: text), spread(outline, in: text)]
     }
 
-    /// Tables in brackets, which need no space around them, and no space that can be spared.
+    /// Writes table names in brackets, which need no space around them, and leaves out every space that is not needed.
     private static func squeezed(_ outline: StatementOutline, in text: String) -> String {
         var edits = SQLEdits()
         func bracket(_ range: Range<Int>, _ name: String) {
@@ -31,7 +31,7 @@ enum Spelling {
         return result
     }
 
-    /// A comment and a line's end between any two tokens.
+    /// Puts a comment and a line end between any two tokens.
     private static func spread(_ outline: StatementOutline, in text: String) -> String {
         words(of: outline.text(outline.range)).joined(separator: "/*'*/\n")
     }
@@ -41,7 +41,7 @@ enum Spelling {
         return SQLTokenizer(text).filter { !$0.isTrivia }.map { String(decoding: bytes[$0.range], as: UTF8.self) }
     }
 
-    /// Whether two tokens without a space between are the same two, whatever follows.
+    /// Whether two tokens without a space between them stay these two tokens, whatever follows.
     private static func staysApart(_ first: String, _ second: String) -> Bool {
         let tokens = Array(SQLTokenizer(first + second + " a"))
         return tokens.count > 2 && tokens[0].range == 0..<first.utf8.count

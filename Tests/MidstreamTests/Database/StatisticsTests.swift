@@ -35,7 +35,7 @@ import Testing
         )
     }
 
-    /// Runs a statement on both sides; what it gives, and what it leaves, must be the same.
+    /// Runs a statement on both sides. What it gives, and what it leaves behind, must be the same on both.
     private func compare(_ sql: String, _ pair: Pair) throws {
         func rows(_ body: () throws -> [Row]) -> [String] {
             do { return texts(try body()) } catch { return [(error as? SQLiteError)?.message ?? "\(error)"] }
@@ -152,7 +152,7 @@ import Testing
         }
         #expect(pair.database.migrationStatistics.refused == [.tableDescription: 1, .program: 1])
         #expect(pair.database.migrationStatistics.drained.isEmpty)
-        // What the writer does in a reader's place is not refused.
+        // A statement that the writer runs in a reader's place is not counted as refused.
         _ = try pair.database.fetchAll("SELECT * FROM pragma_table_info WHERE arg = 't'")
         #expect(pair.database.migrationStatistics.refusals == 2)
         #expect(pair.database.migrationStatistics.drains(of: "t") == 1)

@@ -3,25 +3,25 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Single statements, alone or as the first in a transaction, while another process changes what moves: after they have been
-/// prepared, and before they have their lock, or their snapshot.
+/// Single statements, alone or first in a transaction. Another process changes what moves after they have been
+/// prepared, and before they have their lock or their snapshot.
 @Suite struct WaitingStatementTests {
     /// What the other process does.
     enum Event: CaseIterable {
-        /// It begins to move the table's rows from another file.
+        /// The process begins to move the table's rows from another file.
         case begins
-        /// It does, and moves some.
+        /// The process begins so, and moves some rows.
         case beginsAndMoves
-        /// It gives a table that does not move another shape, into which the rows move.
+        /// The process rebuilds a table that does not move, so that its rows move into another shape.
         case rebuilds
-        /// It does so with a table that moves already.
+        /// The process rebuilds a table that moves already.
         case rebuildsWhatMoves
-        /// It moves the rest.
+        /// The process moves the remaining rows.
         case ends
-        /// It cancels the migration, and brings some rows back.
+        /// The process cancels the migration, and brings some rows back.
         case bringsBack
 
-        /// Whether the table has its rows before that.
+        /// Whether the table has its rows before the event.
         var isWhole: Bool { self != .begins && self != .beginsAndMoves }
         var movesBefore: Bool { isWhole && self != .rebuilds }
         var isRebuild: Bool { self == .rebuilds || self == .rebuildsWhatMoves }
@@ -47,7 +47,8 @@ import Testing
     static let rows = """
         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20) SELECT i, i * 10 FROM n
         """
-    /// Those that come beyond the source's. The first is neither the first nor the last that goes back.
+    /// The rows that come in addition to the source's. The first of them is neither the first nor the last row that
+    /// goes back.
     static let newRows = "INSERT INTO t(id, a) VALUES (1000, 'new'), (2000, 'new 1'), (2001, 'new 2'), (2002, 'new 3')"
 
     @Test(arguments: Event.allCases, writes + definitions)
@@ -57,7 +58,7 @@ import Testing
             (false, nil), (true, nil), (false, ("BEGIN", "COMMIT")), (true, ("SAVEPOINT a", "RELEASE a")),
         ]
         for (isPreparedBefore, ends) in ways {
-            // It cannot run in a transaction.
+            // VACUUM cannot run in a transaction.
             if ends != nil, statement == "VACUUM" { continue }
             let files = try WaitingFiles(event)
             let waiting = try Waiting(files.target)
@@ -93,7 +94,7 @@ import Testing
         }
     }
 
-    /// No lock is waited for: another process is faster than the statement.
+    /// The statement waits for no lock: another process is faster than the statement.
     @Test(arguments: Event.allCases, [true, false])
     func aReadHasOneSnapshot(_ event: Event, _ isOfTableAlone: Bool) throws {
         let files = try WaitingFiles(event)
@@ -116,7 +117,7 @@ import Testing
         try files.finish()
     }
 
-    /// Of a table that has no INTEGER PRIMARY KEY, VACUUM gives the target's rows other rowids than the source's have.
+    /// If a table has no INTEGER PRIMARY KEY, VACUUM gives the target's rows other rowids than the source's rows have.
     @Test(arguments: [false, true]) func aVACUUMFindsWhatHasBegunToMove(_ isMoving: Bool) throws {
         let folder = TemporaryFolder()
         let path = folder.file("new.db")
@@ -158,7 +159,7 @@ import Testing
         #expect(try database.fetchAll("SELECT a, b, c FROM t ORDER BY a").map(\.values) == wanted)
     }
 
-    /// The same, of a file that the application has attached: no row of it is taken for missing.
+    /// A VACUUM of a file that the application has attached takes no row of it for missing.
     @Test(arguments: [
         "UPDATE att.t SET a = 0 WHERE id = 3", "DELETE FROM att.t", "INSERT INTO att.z SELECT a FROM att.t",
     ])
@@ -175,7 +176,7 @@ import Testing
         try files.finish()
     }
 
-    /// Its file has claims already, of a table that has begun to move before.
+    /// The source's file already has claims, on a table that began to move earlier.
     @Test(arguments: ["DROP TABLE o", "ALTER TABLE o RENAME TO p"], [nil, "BEGIN", "SAVEPOINT s"])
     func aSourceThatHasBegunToMoveStays(_ statement: String, _ beginning: String?) throws {
         let files = try WaitingFiles(.begins)
@@ -192,7 +193,8 @@ import Testing
         try files.finish()
     }
 
-    /// SQLite prepares such a statement anew for a value of its LIKE, and those of a full-text table itself prepare others.
+    /// SQLite prepares such a statement again because of a value of its LIKE. A full-text table's own statements
+    /// prepare others.
     @Test func whatIsPreparedAnewForOtherReasonsRuns() throws {
         let folder = TemporaryFolder()
         let database = try Database(path: folder.file("a.db"))
@@ -212,7 +214,7 @@ import Testing
         }
         try database.withoutTransaction { access in
             try access.execute("INSERT INTO t(a) VALUES ('x'), ('y')")
-            // It expires what has been prepared.
+            // This expires prepared statements.
             try access.execute("ANALYZE; CREATE TEMP TABLE u(x)")
             try access.execute("DELETE FROM t WHERE a LIKE ?", ["x"])
             #expect(access.changes == 1)
@@ -220,7 +222,7 @@ import Testing
         }
     }
 
-    /// One that began with a read would have its snapshot, and could not wait.
+    /// A transaction that began with a read would have a snapshot, and could not wait for the lock.
     @Test(arguments: [true, false], ["BEGIN", "SAVEPOINT s"])
     func aTransactionThatFoundTheFileLockedIsAsFreshAsBefore(_ isMoving: Bool, _ beginning: String) throws {
         let files = try WaitingFiles(isMoving ? .rebuildsWhatMoves : .rebuilds)
@@ -237,7 +239,7 @@ import Testing
         let wasDone = try access.fetchValue(Int64.self, "SELECT count(*) FROM t WHERE a = 0")
         #expect(wasDone == 0 && access.isInTransaction)
         for id in [3, 17] { try access.execute("UPDATE t SET a = 0 WHERE id = ?", [Int64(id)]) }
-        // What it has done by now stays its own.
+        // What the transaction has done by now stays its own.
         #expect(throws: SQLiteError.self) { try access.execute("INSERT OR FAIL INTO t(id, a) VALUES (30, 0), (3, 0)") }
         #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM t WHERE a = 0 AND n >= -1") == 3)
         try access.execute("ROLLBACK")
@@ -249,7 +251,7 @@ import Testing
         try files.finish()
     }
 
-    /// Pragmas that expire what has been prepared come before it.
+    /// Pragmas that expire prepared statements come before the first statement.
     @Test(arguments: ["defer_foreign_keys = 1", "recursive_triggers = 1"], [true, false])
     func aTransactionWaitsAfterAPragmaOfTheConnection(_ pragma: String, _ isMoving: Bool) throws {
         let files = try WaitingFiles(isMoving ? .rebuildsWhatMoves : .begins)
@@ -263,7 +265,7 @@ import Testing
         try files.finish()
     }
 
-    /// What was prepared names a table that has gone; SQLite says so when it has the lock.
+    /// The prepared statement names a table that has gone. SQLite reports this only when it has the lock.
     @Test(arguments: [true, false]) func aTransactionWhoseFirstStatementFailsSeesWhatMoves(_ isPreparedBefore: Bool)
         throws
     {
@@ -285,7 +287,7 @@ import Testing
         try files.finish()
     }
 
-    /// The transaction that a block begins itself is not begun again under what the engine does in it.
+    /// A transaction that a block itself has begun is not begun again while the engine works in it.
     @Test(arguments: ["COMMIT; BEGIN", "ROLLBACK; SAVEPOINT s", "COMMIT; BEGIN IMMEDIATE"])
     func anotherTransactionOfABlockKeepsARebuild(_ beginning: String) throws {
         let folder = TemporaryFolder()
@@ -319,11 +321,12 @@ import Testing
         "UPDATE v SET a = 0",
     ]
 
-    /// What comes first need not begin a snapshot of the target: by the next statement another process may have changed what moves.
+    /// The first statement need not begin a snapshot of the target: by the next statement, another process may have
+    /// changed what moves.
     @Test(arguments: Event.allCases, beginningsElsewhere)
     func aTransactionThatBeginsElsewhereReadsAllRows(_ event: Event, _ first: String) throws {
         let followers = ["SELECT count(*) FROM t", "UPDATE t SET a = 'z'", "INSERT INTO z SELECT id FROM t"]
-        // The last two wait for the snapshot that is open.
+        // The last two events wait for the open snapshot to end.
         let isSlow = event == .ends || event == .bringsBack
         for next in isSlow ? [followers[first.utf8.count % followers.count]] : followers {
             let files = try WaitingFiles(event)
@@ -350,7 +353,7 @@ import Testing
                 }
                 try access.execute("COMMIT")
             } catch let error as SQLiteError {
-                // As natively, where the snapshot had begun and others have written since.
+                // Natively, too, a write fails if the snapshot has begun and others have written since.
                 #expect(ResultCode.busy ~= error.code, "\(event), \(first), \(next): \(error)")
                 try access.execute("ROLLBACK")
             }
@@ -359,7 +362,7 @@ import Testing
         }
     }
 
-    /// It need not be begun again, for which its lock would have to be let go.
+    /// The transaction need not be begun again. For that, it would have to give up its lock.
     @Test(arguments: Event.allCases, ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
     func aTransactionThatBeginsWithItsLockKeepsIt(_ event: Event, _ beginning: String) throws {
         let files = try WaitingFiles(event)
@@ -433,7 +436,7 @@ import Testing
         try files.finish()
     }
 
-    /// A statement in an import's first transaction, say: nothing of a file has been read by then.
+    /// For instance in an import's first transaction: nothing of a file has been read by then.
     @Test(arguments: ["PRAGMA defer_foreign_keys = 1", "PRAGMA recursive_triggers = 1", "PRAGMA foreign_keys"])
     func aPragmaOfTheConnectionBeginsNoSnapshot(_ pragma: String) throws {
         for event in [Event.begins, .rebuildsWhatMoves] {
@@ -487,7 +490,7 @@ import Testing
         }
     }
 
-    /// What the statement has written is of the transaction then.
+    /// The transaction then includes what the statement has written.
     @Test(.needs(.returning), arguments: ["z", "temp.x"], ["BEGIN", "BEGIN IMMEDIATE"])
     func aTransactionMayBeginInALoopOverAWrite(_ table: String, _ beginning: String) throws {
         for next in ["INSERT INTO x VALUES (9)", "UPDATE t SET a = 0", "CREATE TABLE y(a)", "SELECT * FROM t"] {
@@ -516,7 +519,8 @@ import Testing
         }
     }
 
-    /// A statement in the loop over one that writes, outside transactions, may fail, and takes nothing with it.
+    /// A statement may fail in the loop over another one that writes outside transactions. It takes nothing else with
+    /// it.
     @Test(
         .needs(.returning),
         arguments: [
@@ -598,7 +602,7 @@ import Testing
         }
     }
 
-    /// Whatever is looked at before the first statement, each savepoint is there once.
+    /// Whatever is checked before the first statement, each savepoint exists once.
     @Test(arguments: [true, false]) func savepointsBeforeTheFirstStatementStay(_ isMoving: Bool) throws {
         let files = try WaitingFiles(isMoving ? .ends : .rebuilds)
         try files.database.withoutTransaction { access in
@@ -622,7 +626,7 @@ import Testing
         try files.finish()
     }
 
-    /// A statement that writes in the loop over one that does: SQLite commits both when the last has ended.
+    /// A statement writes in the loop over another one that writes. SQLite commits both when the last one has ended.
     @Test(.needs(.returning), arguments: [true, false]) func aLoopOverAWriteMayWrite(_ isMoving: Bool) throws {
         let files = try WaitingFiles(isMoving ? .ends : .rebuilds)
         try files.database.withoutTransaction { access in
@@ -646,7 +650,7 @@ import Testing
         try files.finish()
     }
 
-    /// Nothing that is not of the target waits for its lock.
+    /// Only a statement that writes the target waits for the target's lock.
     @Test(arguments: [true, false]) func whatIsOfOtherFilesDoesNotWait(_ isMoving: Bool) throws {
         let files = try WaitingFiles(isMoving ? .ends : .rebuilds)
         let other = files.folder.file("other.db")
@@ -703,7 +707,7 @@ import Testing
     }
 }
 
-/// A connection as another process has it, which waits.
+/// A connection as another process has it, which waits for locks.
 private final class Waiting {
     let access: DatabaseAccess
     private let path: String
@@ -721,9 +725,9 @@ private final class Waiting {
 
     func close() { access.close() }
 
-    /// Runs `body`, which waits for the write lock, and has `event` happen meanwhile.
+    /// Runs `body`, which waits for the write lock, and meanwhile lets `event` happen.
     ///
-    /// - Parameter file: Whose lock it is; `nil` for the target's.
+    /// - Parameter file: The file whose lock `body` waits for; `nil` for the target.
     func run(
         _ event: @escaping () throws -> Void,
         waitingFor file: String? = nil,
@@ -783,7 +787,7 @@ private struct WaitingFiles {
         try database.addMigration(source: .file(source)) { if $0.name == "t" { $0.sourceTable = "o" } }
     }
 
-    /// - Returns: `false` when somebody's snapshot keeps rows from going back.
+    /// - Returns: `false` if somebody's snapshot keeps rows from going back.
     func happen(_ event: WaitingStatementTests.Event) throws -> Bool {
         switch event {
         case .begins: try addMigration()
@@ -800,7 +804,7 @@ private struct WaitingFiles {
             }
             _ = try database.stepMigration(rows: 3)
         case .ends:
-            // Somebody may read the source yet.
+            // Somebody may still read the source.
             for _ in 0..<50 where try !database.stepMigration().isFinished {}
         case .bringsBack:
             try database.cancelMigration()
@@ -828,7 +832,7 @@ private struct WaitingFiles {
         database.close()
     }
 
-    /// What is in the files in the end, by SQLite alone.
+    /// What the files contain in the end, read by SQLite alone.
     func fetchAll(_ query: String, _ event: WaitingStatementTests.Event) throws -> [[SQLiteValue]] {
         let isBack = event == .bringsBack && query.contains("FROM t")
         let plain = try Connection(path: isBack ? source : target, options: OpenOptions(access: .readOnly))

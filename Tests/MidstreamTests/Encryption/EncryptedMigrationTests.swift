@@ -41,7 +41,7 @@ import Testing
             try database.execute("DELETE FROM t WHERE id = 401")
             database.close()
         }
-        // Another launch.
+        // The database is opened as at another launch.
         let database = try Self.open(folder, target, source)
         #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t WHERE x LIKE 'needle%'") == 498)
         while try !database.stepMigration(rows: 100).isFinished {}
@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    /// The last file of a chain needs the key of the first one, and changes nothing without.
+    /// The last file of a chain needs the key of the first one. Without it, opening the last file changes nothing.
     @Test func aChainNeedsTheKeyOfItsFirstSource() throws {
         let folder = TemporaryFolder()
         let keys = ["old", "new", "third"].map { name in TestKeys.cheap(name) { _ in } }
@@ -99,7 +99,7 @@ import Testing
             _ = try Database(path: folder.file("new.db"), configuration: configuration)
         }
         #expect(wrong?.message.contains("the key or the settings of the cipher do not fit") == true)
-        // With the right one all is there.
+        // With the right key, all rows are there.
         let database = try Self.open(folder, nil, key)
         #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 500)
     }
@@ -124,7 +124,7 @@ import Testing
         #expect(none?.message == "the file is encrypted, or is no database: give its key")
     }
 
-    /// Keys must be found nowhere: not in files, in SQL that a connection holds, in errors or events.
+    /// Keys must be found nowhere: neither in files, nor in SQL that a connection holds, nor in errors or events.
     @Test func keysLeaveNoTrace() throws {
         let folder = TemporaryFolder()
         let (targetText, sourceText) = ("Target-Needle-9f3", "Source-Needle-7c1")
@@ -183,7 +183,7 @@ import Testing
         return String(decoding: bytes, as: Unicode.ASCII.self)
     }
 
-    /// Each would make the file with a salt of its own.
+    /// Each of them would make the file with a salt of its own.
     @Test(.enabled(if: Connection.canEncrypt)) func severalMayOpenANewFileAtOnce() async {
         for _ in 0..<60 {
             let folder = TemporaryFolder()
@@ -221,7 +221,7 @@ import Testing
         }
     }
 
-    /// A file is made to look empty while it is attached, and what deletes its journal meanwhile commits.
+    /// A file is made to look empty while it is attached. A connection that deletes its journal meanwhile commits.
     @Test func aThreadAttachesAFileWhileAnotherCommits() async throws {
         let folder = TemporaryFolder()
         await #expect(processExitsWith: .success) { [path = folder.path as String] in
@@ -246,7 +246,7 @@ import Testing
             for id in 1...200 as ClosedRange<Int64> {
                 try writer.execute("INSERT INTO old.t VALUES (?)", [id])
                 if try writer.fetchValue(Int64.self, "SELECT count(*) FROM old.t") != id { lost.append(id) }
-                // Who waits for the lock gets it.
+                // The thread that waits for the lock gets it in this pause.
                 usleep(UInt32.random(in: 0...8000))
             }
             threads.end()

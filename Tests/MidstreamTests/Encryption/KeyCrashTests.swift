@@ -73,7 +73,7 @@
                 if moment == .whileAsked { death.die() }
                 return key
             }
-            // At the second time the database asks for the source's key.
+            // The process dies when the database asks for the source's key for the second time.
             for _ in 0..<2 {
                 let database = try Database(path: path + "/new.db", key: key(.target), configuration: configuration)
                 try database.execute("CREATE TABLE IF NOT EXISTS t(id INTEGER PRIMARY KEY, x)")
@@ -90,7 +90,7 @@
             death.die()
         }
 
-        /// It takes a while to derive a key, and another thread may crash meanwhile.
+        /// Deriving a key takes a while, and another thread may crash meanwhile.
         @Test(arguments: [CipherSettings.KDFAlgorithm.sha1, .sha256, .sha512])
         func theReportOfACrashShowsNoPassphraseThatAKeyIsDerivedFrom(_ algorithm: CipherSettings.KDFAlgorithm)
             async throws
@@ -100,7 +100,7 @@
                     [name = algorithm.rawValue as String] in
                     let algorithm = try #require(CipherSettings.KDFAlgorithm(rawValue: name))
                     let salt = [UInt8](repeating: 0, count: 16)
-                    // It takes seconds.
+                    // This takes seconds.
                     let parameters = KeyDerivation.Parameters(iterations: 10_000_000, algorithm: algorithm, salt: salt)
                     let threads = Threads()
                     for secret in [Secret.source, .target] {
@@ -142,7 +142,7 @@
 
             var count: Int { self == .raw ? 32 : 40 }
 
-            /// Letters, so that they would be seen in text as well.
+            /// The bytes are letters, so that they would be seen in text as well.
             func write(into buffer: UnsafeMutableRawBufferPointer) {
                 var random = SeededGenerator(seed: rawValue)
                 for index in 0..<count { buffer[index] = UInt8.random(in: 0x61...0x7a, using: &random) }
@@ -158,7 +158,7 @@
 
         private static let iterations = 10
 
-        /// The key of a file. Of a passphrase, nothing is left of what it was made from.
+        /// The key of a file. If it is a passphrase, nothing is left of the bytes from which it was made.
         private static func key(_ secret: Secret) -> EncryptionKey {
             if secret == .raw { return .raw(secret.bytes) }
             var settings = CipherSettings()
@@ -169,7 +169,7 @@
             }
         }
 
-        /// Passphrases, a raw key, and what was derived for the files in the folder.
+        /// Passphrases, a raw key, and the keys that were derived for the files in the folder.
         private static func secrets(_ path: String) throws -> [(name: String, bytes: [UInt8])] {
             let files = [("new.db", Secret.target), ("old.db", .source)].filter { Files.exists(path + "/" + $0.0) }
             return try Secret.allCases.map { (name: "\($0)", bytes: $0.bytes) }

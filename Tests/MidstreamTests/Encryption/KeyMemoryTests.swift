@@ -9,7 +9,7 @@
     /// What is left of keys in memory.
     @Suite(.enabled(if: Connection.canEncrypt)) struct KeyMemoryTests {
         @Test func nothingOfAKeyIsLeftWhenTheDatabaseIsClosed() async {
-            // In a process of its own: other tests would write its memory meanwhile.
+            // The test runs in a process of its own, since other tests would write its memory meanwhile.
             await #expect(processExitsWith: .success) { try KeyMemoryTests.openMoveAndClose() }
         }
 
@@ -38,7 +38,7 @@
             settings.kdfIterations = iterations
             return passphrase.revealed { bytes in
                 if passphrase.count % 2 == 0 { return .passphrase(bytes: bytes, settings: settings) }
-                // As the command reads it.
+                // The command reads a passphrase in this way.
                 return .passphrase(capacity: 4096, settings: settings) { buffer in
                     buffer.copyMemory(from: UnsafeRawBufferPointer(bytes))
                     return bytes.count
@@ -50,7 +50,7 @@
 
         /// Opens, moves and closes.
         ///
-        /// - Returns: What must not be found then.
+        /// - Returns: What must not be found in memory after that.
         private static func move(_ folder: TemporaryFolder, _ passphrases: [MaskedSecret]) throws -> [Pattern] {
             var configuration = DatabaseConfiguration()
             let source = key(passphrases[1])
@@ -70,7 +70,7 @@
                 try derivedKey(passphrases[0], folder.file("new.db")),
                 try derivedKey(passphrases[1], folder.file("old.db")),
             ]
-            // The test can fail: it finds what is in use.
+            // This shows that the test can fail: it finds keys that are in use.
             let found = ProcessMemory.count(keys.map { key in (key.count, { key[$0] }) })
             #expect(found.allSatisfy { $0 > 0 })
             let names = ["the target's passphrase", "the source's passphrase", "the target's key", "the source's key"]
@@ -94,7 +94,8 @@
             return try #require(key).withBytes { MaskedSecret($0) }
         }
 
-        /// While SQLCipher takes a key over, its registers point to it, and the report of a crash shows that memory.
+        /// While SQLCipher takes a key over, its registers point to the key, and the report of a crash shows that
+        /// memory.
         @Test func aPassphraseIsNotGivenToSQLCipher() async {
             await #expect(processExitsWith: .success) { try KeyMemoryTests.countWhileSettingsAreAsked() }
         }
@@ -109,7 +110,7 @@
                     UInt32(SQLITE_TRACE_STMT),
                     { _, _, statement, _ in
                         guard let sql = sqlite3_sql(OpaquePointer(statement)) else { return 0 }
-                        // It comes after a first key, and before the last.
+                        // The pragma comes after a first key, and before the last.
                         if String(cString: sql).hasSuffix(".kdf_iter") {
                             let secret = KeyMemoryTests.secret
                             let found = ProcessMemory.count([(secret.count, { secret[$0] })])
@@ -128,7 +129,7 @@
             }
             let connection = try Connection(path: folder.file("new.db"), options: OpenOptions(key: key))
             try connection.execute("CREATE TABLE t(x)")
-            // The key's own copy.
+            // The one copy is the key's own.
             #expect(counts.withLock { $0 } == [1])
             connection.close()
         }

@@ -7,10 +7,10 @@
 
     @testable import SQLiteConnection
 
-    /// What SQLite tells those who listen to it: tracers, profilers and its error log.
+    /// What SQLite tells its listeners: tracers, profilers and its error log.
     @Suite(.enabled(if: Connection.canEncrypt)) struct KeyTraceTests {
         @Test func noTraceAndNoLogShowsAKey() async {
-            // In a process of its own: listeners hear all connections of a process.
+            // The test runs in a process of its own, since listeners hear all connections of a process.
             await #expect(processExitsWith: .success) { try KeyTraceTests.listenToAMove() }
         }
 
@@ -40,7 +40,7 @@
             database.close()
 
             let heard = Self.heard.withLock { $0 }
-            // The listeners listen.
+            // This shows that the listeners listen.
             #expect(heard.contains("broken"))
             #expect(heard.contains("INSERT INTO"))
             #expect(heard.contains("profile"))
@@ -105,11 +105,12 @@
         private typealias Log = @convention(c) (UnsafeMutableRawPointer?, Int32, UnsafePointer<CChar>?) -> Void
         private typealias Configure = @convention(c) (Int32, Log, UnsafeMutableRawPointer?) -> Int32
 
-        /// `sqlite3_config` has variable arguments, which Swift cannot pass; on Linux they are passed as others are.
+        /// Registers a listener of the error log. `sqlite3_config` has variable arguments, which Swift cannot pass; on
+        /// Linux they are passed as others are.
         private static func listenToTheLog() {
             let address = dlsym(UnsafeMutableRawPointer(bitPattern: 0), "sqlite3_config")
             let log: Log = { _, _, text in KeyTraceTests.hear(text) }
-            // What the test's process has done so far may have begun to use SQLite.
+            // The test's process may already have begun to use SQLite.
             sqlite3_shutdown()
             let code = unsafeBitCast(address, to: Configure.self)(SQLITE_CONFIG_LOG, log, nil)
             #expect(code == SQLITE_OK)

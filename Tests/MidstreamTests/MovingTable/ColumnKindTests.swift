@@ -4,7 +4,7 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Generated columns, and keys that triggers cannot tell of.
+/// Generated columns, and keys that triggers cannot pass on.
 @Suite struct ColumnKindTests {
     @Test(.needs(.generatedColumns), arguments: [0, 2] as [Int64])
     func generatedColumnsMoveWithTheirTable(_ moved: Int64) throws {
@@ -69,7 +69,7 @@ import Testing
         #expect(texts(try database.fetchAll("SELECT v FROM t")) == ["ONE", "ZWEI", "DREI"])
     }
 
-    /// The key that a new row must not share.
+    /// The keys that a new row must not share with another row.
     private static let keys = ["(lower(a))", "(a) WHERE b > 0", "(a, b + 1)"]
 
     @Test(.needs(.indexesOnExpressions), arguments: keys) func aHiddenKeyIsKeptAcrossTheFiles(_ key: String) throws {
@@ -90,7 +90,7 @@ import Testing
         try pair.finish()
     }
 
-    /// To the column, the two are the same; to the index they are not.
+    /// To the column, the two values are the same; to the index they are not.
     @Test(arguments: [("NOCASE", "a", "A"), ("RTRIM", "a", "a ")], ["", "OR IGNORE ", "OR REPLACE "])
     func anIndexOfAnotherCollationKeepsItsKey(_ key: (collation: String, first: String, second: String), _ or: String)
         throws
@@ -111,7 +111,7 @@ import Testing
         try pair.finish()
     }
 
-    /// What a statement fails with natively, and then through Midstream; `nil` where it does not.
+    /// The errors with which a statement fails natively, and then through Midstream; `nil` if it does not fail.
     private func messages(of sql: String, on pair: Pair) throws -> [String?] {
         try [{ try pair.native.execute(sql) }, { try pair.database.execute(sql) }].map { run in
             do {
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    /// REPLACE puts the default in the place of NULL, and each value of that is some row's.
+    /// REPLACE puts the default in the place of NULL, and some row has each value that the default can have.
     @Test(arguments: [
         (
             "id INTEGER PRIMARY KEY, a, code INTEGER NOT NULL ON CONFLICT REPLACE DEFAULT (abs(random()) % 60) UNIQUE",
@@ -154,7 +154,7 @@ import Testing
             tables: ["t"],
             moved: 2
         )
-        // What a rowid is chosen by is not the question here.
+        // The test is not about the rowid that SQLite chooses.
         try pair.database.execute("DELETE FROM t WHERE code IN (1, 50)")
         try pair.database.execute("INSERT INTO t(a, code) VALUES ('of 1', 1), ('of 50', 50)")
         for round in 0..<20 {
@@ -170,7 +170,7 @@ import Testing
         #expect(try pair.database.fetchValue(Bool.self, "SELECT count(DISTINCT code) = count(*) FROM t") == true)
     }
 
-    /// Natively an UPDATE touches neither row of the table.
+    /// Natively, an UPDATE touches neither of the table's two rows.
     @Test func aTableMayHaveTwoSequences() throws {
         let pair = try Pair(
             schema: "CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, a)",
@@ -206,7 +206,8 @@ import Testing
         try pair.finish()
     }
 
-    /// A generated column is read from the source only where that has the very values that the target will have.
+    /// Midstream reads a generated column from the source only if the source has exactly the values that the target
+    /// will have.
     @Test(
         .needs(.generatedColumns),
         arguments: [
@@ -244,7 +245,7 @@ import Testing
         }
     }
 
-    /// SQLite takes such a table, and fails when one of the columns is read.
+    /// SQLite accepts such a table, and fails when one of the columns is read.
     @Test(.needs(.generatedColumns)) func columnsThatAreMadeOfEachOtherAreRefused() throws {
         let folder = TemporaryFolder()
         let create = "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, g AS (b), b AS (g))"
@@ -258,7 +259,7 @@ import Testing
         }
     }
 
-    /// SQLite looks for HIDDEN in the types of virtual tables alone, and a type may be written in quotes.
+    /// SQLite looks for HIDDEN only in the types of virtual tables, and a type may be written in quotes.
     @Test(arguments: [
         "TEXT HIDDEN", "hidden", "\"NOT NULL\"", "\"PRIMARY KEY\"", "\"INT, q\"", "\"DEFAULT 5\"", "\"CHECK(0)\"",
         "\"x)\"", "\"x /* \"", "[a\"b]",
@@ -283,7 +284,7 @@ import Testing
         try pair.finish()
     }
 
-    /// What a function for JSON has made is text once it is stored.
+    /// The result of a JSON function is text once it is stored.
     @Test(.needs(.jsonFunctions), arguments: ["", "TEXT", "BLOB"]) func aValueHasNoSubtype(_ type: String) throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))
@@ -307,7 +308,7 @@ import Testing
         #expect(pending[0].first == #"["{\"x\":1}"]"#)
     }
 
-    /// One of the application's own, which has it on its connections.
+    /// The collation is the application's own, which has it on its connections.
     @Test(arguments: ["my order", "select", "nöcase", "a\"b"]) func aCollationMayHaveAnyName(_ name: String) throws {
         let folder = TemporaryFolder()
         func open(_ file: String) throws -> ForeignConnection {

@@ -3,7 +3,8 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Writes of tables that enforced foreign keys connect with moving ones act as natively, and move no more rows than they need.
+/// Enforced foreign keys connect tables with moving ones. Writes of such tables act as natively, and move no more rows
+/// than they need.
 @Suite struct ForeignKeyTests {
     private static let people = """
         CREATE TABLE users(id INTEGER PRIMARY KEY, name TEXT);
@@ -25,7 +26,7 @@ import Testing
                 CASE i WHEN 20 THEN 9 END FROM n;
         """
 
-    /// Runs statements on both sides, and compares what each gives and what all tables have after it.
+    /// Runs statements on both sides. Compares what each statement gives, and what all tables contain after it.
     private func compare(
         _ statements: [String],
         schema: String = people,
@@ -49,7 +50,7 @@ import Testing
             try $0.get(0, as: String.self)
         }
         try pair.database.withoutTransaction { access in
-            // What filled the plain database has not filled the target.
+            // Filling the plain database has set numbers there that the target's connection does not have.
             pair.native.lastInsertRowID = access.lastInsertRowID
             try pair.native.execute("DELETE FROM \(all[0]) WHERE 0")
             for sql in statements {
@@ -62,7 +63,7 @@ import Testing
                 let own = result { try access.execute(sql) }
                 #expect(own.prefix(20) == native.prefix(20), "\(sql): \(own), and natively \(native)")
                 #expect(access.changes == pair.native.changes, "\(sql)")
-                // Before 3.18 the number cannot be set, so that the two begin with different ones.
+                // Before 3.18, the number cannot be set, so the two sides begin with different numbers.
                 let inserted = (access.lastInsertRowID, pair.native.lastInsertRowID)
                 let isInserted = (inserted.0 != before.0, inserted.1 != before.1)
                 if before.0 == before.1 || isInserted.0 || isInserted.1 {
@@ -153,7 +154,7 @@ import Testing
         )
     }
 
-    /// The order of the two statements in a transaction is what deferred keys are for.
+    /// With deferred keys, the two statements may come in this order in a transaction.
     @Test(arguments: [0, 2, 4]) func deferredKeysAreCountedAsNatively(moved: Int64) throws {
         try compare(
             [
@@ -170,7 +171,7 @@ import Testing
         )
     }
 
-    /// The child has moved before its parent.
+    /// The child moves before its parent.
     @Test func aChildWhoseParentHasYetToMoveHidesNoViolation() throws {
         try compare(
             [
@@ -184,7 +185,7 @@ import Testing
         )
     }
 
-    /// Rows that break a key from the start, and rows that need each other, cannot be promoted by themselves.
+    /// A row that breaks a key from the start cannot be promoted by itself, nor can rows that need each other.
     @Test(arguments: [
         ["UPDATE c SET x = 1 WHERE id = 1"], ["DELETE FROM c WHERE id = 2"], ["REPLACE INTO c VALUES (1, 1, NULL, 2)"],
     ])
@@ -200,8 +201,8 @@ import Testing
         )
     }
 
-    /// SQLite counts a violation of a row that comes, and the end of one for each child that it gets. Without triggers it counts
-    /// neither, but refuses the row.
+    /// SQLite counts a violation for a row that is inserted, and the end of one for each child that the row gets.
+    /// Without triggers, SQLite counts neither, but refuses the row.
     @Test(
         arguments: [
             (["p", "c", "g"], 0), (["p", "c", "g"], 1), (["p", "c", "g"], 3), (["p"], 0), (["c"], 0), (["g"], 0),
@@ -233,7 +234,7 @@ import Testing
         }
     }
 
-    /// REPLACE of a column that is NOT NULL deletes no row, so that SQLite refuses the new row before it inserts that.
+    /// If the column is NOT NULL, REPLACE deletes no row. So SQLite refuses the new row before it inserts the row.
     @Test func aRowThatIsRefusedFirstSetsNoLastInsertRowID() throws {
         try compare(
             [
@@ -247,7 +248,8 @@ import Testing
         )
     }
 
-    /// SQLite finds no parent by its rowid for a REAL column, but finds the child of a parent that is deleted.
+    /// SQLite does not find a parent by its rowid for a REAL column, but it finds the child of a parent that is
+    /// deleted.
     @Test func aChildWhoseColumnIsRealIsDeletedWithItsParent() throws {
         try compare(
             ["DELETE FROM p WHERE id = 2", "INSERT INTO c VALUES (9, 1)", "SELECT * FROM c"],
@@ -260,7 +262,7 @@ import Testing
         )
     }
 
-    /// SQLite fires TEMP triggers also where triggers are switched off.
+    /// SQLite fires TEMP triggers even if triggers are switched off.
     @Test func rowsThatAreDrainedFireNoTriggerOfTheKeys() throws {
         try compare(
             ["INSERT INTO messages(chat) VALUES (3)", "PRAGMA foreign_key_check", "DELETE FROM users WHERE id = 4"],
@@ -285,7 +287,8 @@ import Testing
         ).map { try $0.get(0, as: String.self) }
         #expect(ledgers.count == 3)
         for ledger in ledgers {
-            // The chat, its owner, the author, and the message with the largest rowid, with what that refers to.
+            // These are the chat, its owner, the author, and the message with the largest rowid, with the rows that it
+            // refers to.
             let promoted = try pair.database.fetchValue(Int.self, "SELECT count(*) FROM \(ledger)")
             #expect((promoted ?? 0) <= 5)
         }
@@ -328,9 +331,9 @@ extension String {
         return String(dropLast(text.count))
     }
 
-    /// The triggers that promote a row's ends are of a table then which is not there.
+    /// The triggers that promote a row's ends then belong to a table that does not exist.
     @Test func anotherProcessMayMoveTheTableAndRenameIt() throws {
-        // Where that has happened, SQLite 3.15 cannot read its TEMP schema any more.
+        // After this, SQLite 3.15 cannot read its TEMP schema any more.
         guard Connection.libraryVersionNumber >= 3_040_000 else { return }
         let folder = TemporaryFolder()
         let schema = "CREATE TABLE people(id INTEGER PRIMARY KEY, boss INTEGER REFERENCES people(id))"

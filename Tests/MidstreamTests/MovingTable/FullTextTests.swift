@@ -3,7 +3,8 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Full-text tables whose content is a moving table read that by statements of their own, which name the target's.
+/// Full-text tables whose content is a moving table. They read the content by statements of their own, which name the
+/// target's table.
 @Suite struct FullTextTests {
     private static let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a, s TEXT, u TEXT)"
     private static let rows = """
@@ -30,7 +31,7 @@ import Testing
             }
         }
 
-        /// What the rowid is called.
+        /// The name of the rowid.
         var rowID: String { self == .table5 || self == .view5 ? "rowid" : "docid" }
 
         var isAvailable: Bool { self == .table4 || self == .view4 || SQLiteFeature.fullText5.isAvailable }
@@ -82,7 +83,7 @@ import Testing
         "SELECT count(*) FROM f WHERE f MATCH 's2'",
     ]
 
-    /// One whose name begins like those of the engine's own virtual tables.
+    /// A full-text table may have a name that begins like those of the engine's own virtual tables.
     @Test func itMayHaveAnyName() throws {
         let renamed: (String) -> String = { $0.replacing(/\bf\b/.wordBoundaryKind(.simple), with: "midstream_f") }
         let pair = try Pair(
@@ -102,7 +103,7 @@ import Testing
         }
     }
 
-    /// A trigger's program has had the module prepare what a search looks for rows by.
+    /// A trigger's program has made the module prepare the statement by which a search looks for rows.
     @Test(arguments: [Content.table5, .table4].filter(\.isAvailable))
     func aSearchWithORFindsTheContentOfAllRows(_ content: Content) throws {
         let pair = try Pair(
@@ -134,11 +135,11 @@ import Testing
                     tables: ["t"],
                     moved: 7
                 )
-                // Modules keep what they have prepared.
+                // A module keeps the statements that it has prepared.
                 if isWarm { try pair.database.execute("UPDATE t SET u = 'u3' WHERE id = 3") }
                 let wanted = Result { try texts(pair.native.fetchAll(sql)) }
                 let found = Result { try Self.fetch(way, sql, pair.database) }
-                // The view is of the table itself.
+                // The view reads the table itself.
                 if way == .reader, sql.contains("rv"), case .failure(let error) = found {
                     #expect((error as? MigrationError)?.code == .refusedStatement, "\(sql)")
                     continue
@@ -154,7 +155,7 @@ import Testing
         }
     }
 
-    /// A trigger asks for rows that are not those which fire it, and so does a table that ranks without sizes of its own.
+    /// The trigger asks for rows other than the one that fires it. So does a table that ranks without sizes of its own.
     @Test(arguments: Content.allCases.filter(\.isAvailable), [true, false])
     func whatReadsAllOfTheContentFindsIt(_ content: Content, _ isInBlock: Bool) throws {
         let rebuild = "INSERT INTO f(f) VALUES ('rebuild')"
@@ -256,8 +257,8 @@ import Testing
         }
     }
 
-    /// As of what takes another message's place, which may have yet to move. What takes the row out that fires the trigger reads
-    /// that, which is in the target.
+    /// A trigger may take a row out of the index that takes another message's place, and that may still be pending. A
+    /// trigger that takes the row out that fires it reads this row, which is in the target.
     @Test(
         arguments: Content.allCases.filter(\.isAvailable),
         [
@@ -312,7 +313,7 @@ import Testing
         try compare(words, key, pair) { try pair.database.fetchAll($0) }
     }
 
-    /// What is found by each word.
+    /// Compares what each word finds.
     private func compare(_ words: [String], _ key: String, _ pair: Pair, _ fetch: (String) throws -> [Row]) throws {
         for word in words {
             let sql = "SELECT \(key) FROM f WHERE f MATCH '\(word)' ORDER BY 1"
@@ -320,7 +321,7 @@ import Testing
         }
     }
 
-    /// A column of the content that is called like the rowid, and another moving table that is called like a column of the index.
+    /// The content has a column with the rowid's name, and another moving table has the name of a column of the index.
     @Test(arguments: Content.allCases.filter(\.isAvailable))
     func aRowThatIsNotTheTriggersOwnIsTakenOutOfTheIndex(_ content: Content) throws {
         let key = content.rowID
@@ -388,7 +389,8 @@ import Testing
         "SELECT hex(matchinfo(f)), u FROM f WHERE f MATCH 'u30'",
     ]
 
-    /// In a block, and in a statement of its own, each before and after rows of the table and of its index have been written.
+    /// The reader asks in a block and in single statements, each time before and after rows of the table and of its
+    /// index have been written.
     @Test(arguments: Content.allCases.filter(\.isAvailable)) func aReaderIsAnsweredWithoutADrain(_ content: Content)
         throws
     {
@@ -432,7 +434,7 @@ import Testing
         #expect(copies.isEmpty)
     }
 
-    /// What applications do most needs no content: it must not have a large table moved at once.
+    /// What applications do most needs no content: it must not move a large table at once.
     @Test(arguments: Content.allCases.filter(\.isAvailable)) func aSearchForRowsDrainsNothing(_ content: Content) throws
     {
         let pair = try Pair(

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Midstream
 
-/// Tables without rowids, whose rows are known by their PRIMARY KEY.
+/// Tables without rowids, whose rows are told apart by their PRIMARY KEY.
 @Suite struct KeyedTableTests {
     private static let schema =
         "CREATE TABLE t(a TEXT COLLATE NOCASE, b INTEGER, c, d DEFAULT 'd', PRIMARY KEY (a, b DESC)) WITHOUT ROWID; CREATE INDEX i ON t(c)"
@@ -157,7 +157,7 @@ import Testing
         #expect(texts(try database.fetchAll("SELECT * FROM t")) == ["x|1|10", "y|1|30"])
     }
 
-    /// What the source has, the target, and what is wrong.
+    /// The source's definition, the target's, and what is wrong with the two.
     private static let refusals: [(source: String, target: String, code: MigrationError.Code, words: String)] = [
         ("t(a, b)", "t(a, b, PRIMARY KEY (a)) WITHOUT ROWID", .unequalTables, "unique index on (a)"),
         ("t(a UNIQUE, b)", "t(a, b, PRIMARY KEY (a)) WITHOUT ROWID", .unequalTables, "NULL"),
@@ -233,7 +233,7 @@ import Testing
         #expect(pair.database.migrationStatistics.drains(of: "t") == 0)
     }
 
-    /// Keys of which SQLite seeks what comes behind one by the first column alone.
+    /// Keys for which SQLite seeks the keys after a given one by the first column alone.
     private static let groupedKeys = [
         ("(id INTEGER, a INTEGER, b, PRIMARY KEY (a DESC, id)) WITHOUT ROWID", nil),
         ("(id INTEGER, a INTEGER, b, PRIMARY KEY (b, a DESC, id)) WITHOUT ROWID", nil),
@@ -243,7 +243,7 @@ import Testing
         ),
     ]
 
-    /// A batch does not go through all rows that are like its own in the first columns.
+    /// A batch does not go through all rows that equal its own rows in the first columns.
     @Test(arguments: groupedKeys, [true, false])
     func manyRowsMayBeAlikeInTheFirstColumnsOfTheirKeys(_ tables: (target: String, source: String?), _ returns: Bool)
         throws
@@ -311,7 +311,7 @@ import Testing
         }
     }
 
-    /// A source with rows that a condition leaves out, which have keys that no row of the target can have.
+    /// A source with rows that a condition leaves out. Their keys are ones that no row of the target can have.
     struct Strangers: Sendable, CustomTestStringConvertible {
         var source: String
         var target: String
@@ -406,7 +406,7 @@ import Testing
         #expect(try database.fetchValue(String.self, "PRAGMA integrity_check") == "ok")
     }
 
-    /// Or no rowid would be left to choose.
+    /// Otherwise no rowid would be left to choose.
     @Test(arguments: ["id INTEGER PRIMARY KEY", "id INTEGER PRIMARY KEY AUTOINCREMENT", "id INT UNIQUE"])
     func aRowWithTheLargestRowIDOfAllMayBeLeftOut(_ key: String) throws {
         let move = try SmallMove(
@@ -420,7 +420,7 @@ import Testing
         #expect(texts(try database.fetchAll("SELECT * FROM t ORDER BY id")) == ["1|a", "8|c", "9|d"])
     }
 
-    /// Its unique indexes have more columns than a trigger hands over.
+    /// The table's unique indexes have more columns than a trigger passes on.
     @Test func aKeyThatBothSidesHaveIsNoticedInAWideTable() throws {
         let folder = TemporaryFolder()
         let columns = (0..<101).map { "c\($0) UNIQUE" }.joined(separator: ", ")

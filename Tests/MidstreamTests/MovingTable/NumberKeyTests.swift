@@ -3,7 +3,8 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// A text is compared with a number as a number: several rows of a unique key, `'1'`, `' 1'` and `'1.0'`, may be equal to one.
+/// SQLite compares a text with a number as a number. So several rows of a unique key, `'1'`, `' 1'` and `'1.0'`, may be
+/// equal to one number.
 @Suite struct NumberKeyTests {
     private static let rows =
         "INSERT OR IGNORE INTO t(a, b, c, n) VALUES ('1', 3, '2', 1), (' 1', 2, 'ab', 1), ('1.0', 2, 'aa', 1), (1, 1, 'c', 2), "

@@ -3,7 +3,8 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// A rowid and the INTEGER PRIMARY KEY are one column, and an expression's column is named by the text of the expression.
+/// A rowid and the INTEGER PRIMARY KEY are one column. An expression's column has the text of the expression for its
+/// name.
 @Suite struct RowIDNameTests {
     private static func pair() throws -> Pair {
         try Pair(
@@ -114,7 +115,7 @@ import Testing
         try check(sql.split(separator: "; ").map(String.init), in: pair, sql)
     }
 
-    /// SQLite 3.15 leaves it out.
+    /// SQLite 3.15 leaves the comment out.
     @Test(.enabled(if: Connection.libraryVersionNumber >= 3_040_000))
     func aCommentBehindAnExpressionIsOfItsName() throws {
         let sql = "SELECT main.t.b  +  1 /* one */ FROM t"

@@ -2,7 +2,7 @@ import Midstream
 import SQLiteConnection
 import Testing
 
-/// Tables of as many columns as SQLite takes, which is more than an expression may be deep.
+/// Tables with as many columns as SQLite accepts. That is more than the depth that an expression may have.
 @Suite struct WideTableTests {
     private static func schema(_ count: Int) -> String {
         "CREATE TABLE wide(id INTEGER PRIMARY KEY, \((1..<count).map { "c\($0)" }.joined(separator: ", ")))"

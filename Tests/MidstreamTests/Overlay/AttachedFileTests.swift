@@ -29,7 +29,7 @@ import Testing
     // MARK: Files with tables that move
 
     @Test(arguments: [false, true]) func aFileWithTablesThatMoveIsNotAttached(inTransaction: Bool) throws {
-        // Before that no file is attached in a transaction.
+        // Before 3.21, SQLite attaches no file in a transaction.
         guard !inTransaction || Connection.libraryVersionNumber >= 3_021_000 else { return }
         let fixture = try MovingFixture(rows: 100)
         let database = try fixture.open()
@@ -85,7 +85,7 @@ import Testing
         let other = try Self.other(fixture)
         try other.withoutTransaction { access in
             try access.execute("ATTACH ? AS aux", [fixture.target])
-            // Statements that are kept are asked again.
+            // A statement that was kept is checked again.
             for _ in 0..<2 { #expect(try access.fetchValue(Int.self, "SELECT count(*) FROM aux.accounts") == 0) }
             let database = try fixture.open()
             try database.stepMigration(rows: 10)
@@ -143,7 +143,7 @@ import Testing
         for connection in [database, try Self.other(fixture)] {
             try connection.execute("ATTACH ? AS o", [fixture.source])
             Self.expectRefusal(.refusedStatement) { try connection.execute(sql) }
-            // What is not a source is SQLite's own affair.
+            // A file that is no source is left to SQLite.
             try connection.execute("CREATE TABLE o.z(a); ALTER TABLE o.z ADD COLUMN b; DROP TABLE o.z; DETACH o")
         }
         let other = try Database(path: fixture.folder.file("other.db"))

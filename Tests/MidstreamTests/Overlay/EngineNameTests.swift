@@ -2,11 +2,11 @@ import Midstream
 import SQLiteConnection
 import Testing
 
-/// Columns of the application's with the names that the engine's own tables and queries have.
+/// The application's columns have the names that the engine's own tables and queries use.
 @Suite struct EngineNameTests {
     private struct Names {
         let columns: String
-        /// A row of the number `i`.
+        /// The row with the number `i`.
         let row: String
         let key: String
     }
@@ -56,7 +56,7 @@ import Testing
         let folder = TemporaryFolder()
         let native = try Connection(path: ":memory:")
         let old = try Connection(path: folder.file("old.db"))
-        // The engine's queries have had short names for tables, too.
+        // The engine's queries have used short names for tables, too.
         for connection in [native, old] {
             try connection.execute(script: "CREATE TABLE r\(names.columns); INSERT INTO r \(rows)")
         }

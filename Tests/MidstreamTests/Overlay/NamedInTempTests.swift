@@ -3,7 +3,7 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Statements that reach, or would reach, what the overlay keeps in `temp`.
+/// Statements that reach, or would reach, the overlay's own objects in `temp`.
 @Suite struct NamedInTempTests {
     private func pair(extra: String = "") throws -> Pair {
         try Pair(
@@ -41,7 +41,7 @@ import Testing
             try pair.native.execute(sql)
         }
         for sql in ["PRAGMA integrity_check(t)", "PRAGMA quick_check('t')", "PRAGMA integrity_check"] {
-            // On a connection that reads, SQLite knows of no CHECKs.
+            // On a connection that only reads, SQLite does not check CHECK constraints.
             let found = try pair.database.write { try $0.fetchAll(sql) }
             #expect(texts(found) == texts(try pair.native.fetchAll(sql)), "\(sql)")
         }

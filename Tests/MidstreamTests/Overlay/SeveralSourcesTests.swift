@@ -63,7 +63,7 @@ import Testing
                 )
             }
         }
-        // As an app does at each launch.
+        // An application does this at each launch.
         database.close()
         database = try open(sources, tables: ["s", "s", "s"])
         database.onMigrated { event in moves.withLock { $0.append(event) } }
@@ -83,7 +83,7 @@ import Testing
         let database = try open([source, source], tables: ["a", "b"])
         #expect(texts(try database.fetchAll("SELECT * FROM t")) == ["1|x|1", "2|y|2"])
         #expect(try database.readMigrationProgress().tables.map(\.sourceTable) == ["a", "b"])
-        // What changes the schema moves both.
+        // A change of the schema moves the rows of both tables.
         try database.execute("ALTER TABLE t ADD COLUMN z DEFAULT 'z'")
         #expect(texts(try database.fetchAll("SELECT * FROM t")) == ["1|x|1|z", "2|y|2|z"])
         try finishMigration(database)
@@ -106,7 +106,7 @@ import Testing
         #expect(!message.contains("midstream_"), "\(message)")
         #expect(try MovingFixture.objects(folder.file("2.db")) == before)
         #expect(texts(try database.fetchAll("SELECT * FROM t")) == ["1|x|1"])
-        // With a condition they do not.
+        // With a condition, the keys do not meet.
         try database.addMigration(source: second) {
             $0.sourceTable = "s"
             $0.condition = "id = 5"

@@ -2,8 +2,8 @@ import Midstream
 import SQLiteConnection
 import Testing
 
-/// A TEMP table or view that has the name of a moving table, or of a view of one, is what the name means on its connection,
-/// as natively.
+/// If a TEMP table or view has the name of a moving table, or of a view of one, the name means the TEMP object on its
+/// connection, as natively.
 @Suite struct TemporaryNameTests {
     private static let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, x);"
     private static let rows =
@@ -82,7 +82,7 @@ import Testing
         try compare(pair, ["DROP TABLE IF EXISTS temp.t", "DROP VIEW IF EXISTS temp.v"] + Self.uses)
     }
 
-    /// The overlay's own TEMP view of the name has gone by then, and comes back with a rollback.
+    /// By then, the overlay's own TEMP view of that name has gone. A rollback brings it back.
     @Test(
         arguments: [
             ["CREATE INDEX tx ON t(x)"], ["PRAGMA foreign_key_check"],
@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    /// The overlay's own is back then, and goes with what it stands for.
+    /// Then the overlay's own view is back, and is dropped together with the view that it stands for.
     @Test(
         arguments: [
             ["BEGIN", "ROLLBACK"], ["BEGIN IMMEDIATE", "ROLLBACK"], ["SAVEPOINT s", "ROLLBACK TO s", "RELEASE s"],
@@ -135,7 +135,7 @@ import Testing
         do {
             try database.read { try $0.execute("CREATE TEMP TABLE t(id)") }
         } catch {
-            // Readers have no TEMP tables.
+            // Readers can have no TEMP tables.
             #expect((error as? SQLiteError)?.code == .readOnly)
             return
         }

@@ -2,11 +2,12 @@ import Midstream
 import SQLiteConnection
 import Testing
 
-/// So many tables that their triggers, and the union tables of a connection, are written into the schema at once.
+/// There are so many tables that their triggers, and the union tables of a connection, are written into the schema at
+/// once.
 @Suite struct WrittenSchemaTests {
     private static let count = 60
 
-    /// Names that have to be quoted, and keys of all kinds.
+    /// Names that must be quoted, and keys of all kinds.
     private static func name(_ number: Int) -> String { number % 3 == 0 ? "t \"\(number)\"" : "t\(number)" }
 
     private static func definition(_ number: Int) -> String {
@@ -96,7 +97,7 @@ import Testing
                 }
             }
         }
-        // Another one, whose connections find so many.
+        // The connections of another database find so many tables at once.
         let other = try Database(path: database.path)
         for number in [0, 1, 2, Self.count - 1] {
             #expect(try other.fetchValue(Int.self, "SELECT count(*) FROM \(Self.quoted(number))") == 4)
@@ -111,7 +112,8 @@ import Testing
         #expect(try database.fetchValue(String.self, "PRAGMA integrity_check") == "ok")
     }
 
-    /// What the union tables are is a part of `temp`, which a rollback brings back, and a change of the schema has made anew.
+    /// The definitions of the union tables are a part of `temp`. A rollback brings them back, and a change of the
+    /// schema makes Midstream write them anew.
     @Test func changesOfTheSchemaAndRollbacksLeaveThemWhole() throws {
         let (_, database) = try make(0..<Self.count)
         try database.withoutTransaction { access in

@@ -4,13 +4,13 @@ import SQLiteFeatures
 import Synchronization
 import Testing
 
-/// What a source has that has not arrived in the target keeps the source.
+/// A source stays as long as it has something that has not arrived in the target.
 @Suite struct RemainderTests {
     private let folder = TemporaryFolder()
     private var old: String { folder.file("old.db") }
     private var new: String { folder.file("new.db") }
 
-    /// Collects what is told of sources that stay.
+    /// Collects the events about sources that stay.
     final class Events: Sendable {
         private let texts = Mutex<[String]>([])
         var all: [String] { texts.withLock(\.self) }
@@ -27,13 +27,13 @@ import Testing
         }
     }
 
-    /// A source with a table and one thing more, the target's schema, and the name by which that is given up.
+    /// A source with a table and one more object; the target's schema; and the name by which the object is given up.
     struct Thing: CustomTestStringConvertible, Sendable {
         let sql: String
         let name: String
-        /// What the target needs to have it.
+        /// What the target needs so that it has the object.
         var counterpart: String?
-        /// What the target has anyway.
+        /// What the target has in any case.
         var target = ""
         var testDescription: String { sql }
     }
@@ -110,7 +110,7 @@ import Testing
         #expect(!Files.exists(old))
     }
 
-    /// Nothing has moved from it, so that only an equal file would have all that it has.
+    /// Nothing has moved from the source, so only an equal file would have all that it has.
     @Test func aSourceWithoutRowsIsNotWipedForAnUnrelatedFile() throws {
         try Connection(path: old).execute(
             script: """
@@ -128,7 +128,7 @@ import Testing
         }
         #expect(Files.bytes(old) == before)
         Files.removeDatabase(new)
-        // Equal, but for the counter.
+        // The files are equal, except for the counter.
         let other = try Connection(path: new)
         try other.execute(
             script: """
@@ -153,7 +153,7 @@ import Testing
         CREATE VIEW v AS SELECT x FROM t; CREATE TRIGGER audit AFTER DELETE ON t BEGIN INSERT INTO log VALUES (OLD.x); END;
         """
 
-    /// The rest of the file is in use.
+    /// The other objects of the file are in use.
     @Test func aTableIsDroppedFromAFileThatHasMore() throws {
         try Connection(path: old).execute(
             script: Self.audited + "DROP TRIGGER audit; CREATE TRIGGER other AFTER DELETE ON log BEGIN SELECT 1; END"
@@ -182,7 +182,7 @@ import Testing
         #expect(events.all.count == 1 && events.all.allSatisfy { $0.hasPrefix("t: trigger audit would be dropped") })
         #expect(try MovingFixture.count("t", in: old) == 2)
         #expect(throws: SQLiteError.self) { try Connection(path: old).execute("DELETE FROM t") }
-        // It is told again.
+        // The event is reported again.
         try move(database, .drop)
         #expect(events.all.count == 2)
         try move(database, .drop, givingUp: ["audit"])
@@ -204,7 +204,7 @@ import Testing
         try database.stepMigration(rows: 1)
         if how == "given up later" { try move(database, .drop, givingUp: ["audit"]) }
         database.close()
-        // What is given up is stored.
+        // The target stores what is given up.
         let again = try Database(path: new)
         let later = Events(again)
         try finishMigration(again)
@@ -238,7 +238,8 @@ import Testing
         "DROP TABLE t; CREATE TABLE t(x); INSERT INTO t VALUES (3)", "DELETE FROM t",
     ]
 
-    /// What a later call says of a table whose rows have moved destroys none that the target has not.
+    /// Whatever a later call says of a table whose rows have moved, it destroys no table with content that the target
+    /// lacks.
     @Test(arguments: ends, [SourceRetirement.drop, .deleteFileWhenEmpty])
     func aTableThatWasToBeKeptIsNotDroppedLater(_ end: String, _ later: SourceRetirement) throws {
         for isAway in [false, true] {
@@ -271,7 +272,7 @@ import Testing
         }
     }
 
-    /// All rows have moved, and the table has stayed for a trigger that the target lacks.
+    /// Moves all rows of a table that stays, because of a trigger that the target lacks.
     private func moveAudited() throws {
         try Connection(path: old).execute(script: Self.audited)
         let database = try Database(path: new)
@@ -281,7 +282,8 @@ import Testing
         database.close()
     }
 
-    /// It was kept for a trigger, and nothing but the target's rows tells that its table is the one that they came to.
+    /// The table was kept for a trigger. Only the target's rows tell that the target's table is the one into which the
+    /// rows moved.
     @Test(
         arguments: ends + [
             "", "DELETE FROM t WHERE x = 1", "UPDATE t SET x = 9 WHERE x = 2; INSERT INTO t(x) VALUES (8)",
@@ -302,7 +304,7 @@ import Testing
         if !isKept { #expect(events.all == ["t dropped"]) }
     }
 
-    /// A program without Midstream has written what was kept, or made it anew: its rows are in no other file.
+    /// A program without Midstream has written the kept table, or made it anew: its rows are in no other file.
     @Test(arguments: [
         "DROP TABLE t; CREATE TABLE t(id INTEGER PRIMARY KEY, x); INSERT INTO t VALUES (1, 1), (2, 2), (4, 4)",
         "DROP TABLE t; CREATE TABLE t(id INTEGER PRIMARY KEY, x); INSERT INTO t VALUES (1, 1), (2, 2)",
@@ -332,7 +334,7 @@ import Testing
         #expect(try MovingFixture.count("t", in: old) == rows)
     }
 
-    /// Two tables have parts of a source's rows, and the target has lost those of one.
+    /// Two tables have parts of a source's rows, and the target has lost the rows of one part.
     @Test(arguments: ["DROP TABLE a", "DELETE FROM a"]) func aSharedTableStaysWhereAPartHasGone(_ end: String) throws {
         try Connection(path: old).execute(
             script: "CREATE TABLE t(id INTEGER PRIMARY KEY, x); INSERT INTO t VALUES (1, 1), (2, 2)"
@@ -355,7 +357,7 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM b") == 1)
     }
 
-    /// Most of what has come has gone again, with the target's table.
+    /// Most of the rows that had come are gone again, together with the target's table.
     @Test func aTableWithFewOfTheRowsDropsNoneOfTheOthers() throws {
         try Connection(path: old).execute(
             script: Self.audited + "; WITH RECURSIVE n(i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < 300) "

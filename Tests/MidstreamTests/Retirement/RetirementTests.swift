@@ -13,7 +13,7 @@ import Testing
 
 /// The source stays until nobody can read it any more.
 @Suite struct RetirementTests {
-    /// Steps until the table has moved and a reader is waited for.
+    /// Steps until the table has moved and the migration waits for a reader.
     static func stepUntilWaiting(_ database: Database) throws -> Bool {
         for _ in 0..<1000 {
             let progress = try database.stepMigration()
@@ -40,7 +40,7 @@ import Testing
         try await onThread {
             begun.wait()
             let waits = try Self.stepUntilWaiting(database)
-            // Newer readers and writers do not mind.
+            // Newer readers and writers are not held up.
             try database.execute("UPDATE accounts SET amount = amount + 0 WHERE id = 400")
             let count = try database.fetchValue(Int.self, "SELECT count(*) FROM accounts")
             let again = try database.stepMigration().outcome
@@ -54,7 +54,8 @@ import Testing
         #expect(try MovingFixture.objects(fixture.source).contains { $0.hasPrefix("view old_accounts") })
     }
 
-    /// A process that slept in the middle of a retirement, which another has brought to its end; the new table may move already.
+    /// A process slept in the middle of a retirement, which another process has brought to its end. The new table may
+    /// already move.
     @Test(arguments: [false, true]) func aTableThatIsMadeAnewIsNotRetired(_ movesAgain: Bool) throws {
         let fixture = try MovingFixture(rows: 50)
         let database = try fixture.open()
@@ -86,7 +87,7 @@ import Testing
         #expect(try MovingFixture.count("accounts", in: fixture.folder.file("other.db")) == 1)
     }
 
-    /// The source's table has been dropped, and the target could not be told.
+    /// The source's table has been dropped, and the target could not be told so.
     @Test func whatIsMadeAnewBeforeTheTargetKnowsThatItIsDroppedMoves() throws {
         let fixture = try MovingFixture(rows: 50)
         let database = try fixture.open()
@@ -95,7 +96,7 @@ import Testing
                 let (migrations, records) = try stepper.load()
                 let (migration, record) = try (#require(migrations.first), #require(records.first))
                 guard record.phase == .copied else { return try stepper.step(.rows(50, table: nil)).moved }
-                // As a process does that is killed between the two commits.
+                // A process that is killed between the two commits leaves this.
                 let plain = try Connection(path: fixture.target)
                 try plain.execute("UPDATE midstream_tables SET phase = 3")
                 try stepper.attach(migration)
@@ -118,7 +119,7 @@ import Testing
         #expect(try MovingFixture.count("accounts", in: fixture.target) == 51)
     }
 
-    /// Another file gets the path of one from which all has moved, while others move still.
+    /// Another file gets the path of a file from which everything has moved, while other files still move.
     @Test func whatIsSaidOfAFileEndsWithItsMoves() throws {
         let folder = TemporaryFolder()
         let (source, create) = (folder.file("import.db"), "(id INTEGER PRIMARY KEY, n)")
@@ -145,7 +146,7 @@ import Testing
         try finishMigration(database)
     }
 
-    /// All of its rows have moved, and a reader from before keeps it from being retired.
+    /// All rows of the table have moved, and a reader from before keeps the table from being retired.
     @Test(
         arguments: [SourceRetirement.drop, .keep],
         [false, true].flatMap { [($0, "DROP TABLE o"), ($0, "ALTER TABLE o RENAME TO other")] }
@@ -179,7 +180,7 @@ import Testing
         database.close()
         let next = try Database(path: target)
         for _ in 0..<2 {
-            // A table that has its name back is the one that has moved.
+            // A table that has its name back is the one whose rows have moved.
             if change.sql.hasPrefix("ALTER"),
                 try old.fetchOne("SELECT 1 FROM sqlite_master WHERE name = 'other'") != nil
             {
@@ -256,7 +257,7 @@ import Testing
             #expect(throws: SQLiteError.self) { try old.execute("DELETE FROM old_accounts") }
         case .deleteFileWhenEmpty: #expect(!Files.exists(fixture.source))
         }
-        // As at each launch.
+        // An application does this at each launch.
         try MovingFixture.addMigration(database, fixture.source, retirement: retirement)
         #expect(database.isMigrated)
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 40)
@@ -274,7 +275,7 @@ import Testing
         #expect(database.isMigrated)
     }
 
-    /// A volume that is not mounted, or a file that somebody has moved away for a moment.
+    /// The volume may not be mounted, or somebody may have moved the file away for a moment.
     @Test(arguments: [SourceRetirement.drop, .keep, .deleteFileWhenEmpty])
     func aSourceThatIsNotThereWhenItIsDueIsRetiredWhenItIsBack(_ retirement: SourceRetirement) throws {
         // How many steps there are after the last row depends on readers.
@@ -314,7 +315,7 @@ import Testing
         return true
     }
 
-    /// It is copied to another disk and back, and the one that is open has no name meanwhile.
+    /// The file is copied to another disk and back. The file that is open has no name meanwhile.
     @Test(arguments: ["wal", "delete"]) func aSourceThatIsAwayWhileItIsOpenIsRetiredWhenItIsBack(_ mode: String) throws
     {
         let fixture = try MovingFixture(rows: 40)
@@ -342,7 +343,7 @@ import Testing
         #expect(try MovingFixture.objects(fixture.target).filter { $0.contains("midstream") } == [])
     }
 
-    /// What it writes into a file that is gone would be nowhere.
+    /// What that connection would write into a deleted file would be nowhere.
     @Test func aFileThatSomebodyHasOpenIsNotDeleted() throws {
         let fixture = try MovingFixture(rows: 40)
         let database = try Database(path: fixture.target)
@@ -383,7 +384,7 @@ import Testing
         let fixture = try MovingFixture(rows: 40)
         let database = try Database(path: fixture.target)
         try MovingFixture.addMigration(database, fixture.source, retirement: .deleteFileWhenEmpty)
-        // It has read nothing, and so holds no lock.
+        // The connection has read nothing, and so holds no lock.
         let old = try Connection(path: fixture.source)
         try finishMigration(database)
         #expect(!Files.exists(fixture.source))
@@ -391,7 +392,7 @@ import Testing
         #expect(throws: SQLiteError.self) { try old.execute("PRAGMA journal_mode = WAL; CREATE TABLE settings(x)") }
     }
 
-    /// A process that slept in the middle of it, while another one has deleted the file.
+    /// A process slept in the middle of a retirement, while another one deleted the file.
     @Test func aFileThatIsMadeAnewIsNotDeleted() throws {
         let fixture = try MovingFixture(rows: 40)
         func open() throws -> Database {
@@ -400,7 +401,7 @@ import Testing
             return database
         }
         try open().close()
-        // With a WAL, whoever has it open keeps others from deleting it.
+        // With a WAL, a connection that has the file open keeps others from deleting it.
         let plain = try Connection(path: fixture.source)
         try plain.execute("PRAGMA journal_mode = DELETE")
         plain.close()
@@ -417,10 +418,10 @@ import Testing
         #expect(try MovingFixture.count("fresh", in: fixture.source) == 0)
     }
 
-    /// In a WAL, SQLite takes no notice that the file is gone.
+    /// With a WAL, SQLite does not notice that the file is gone.
     @Test func aFileThatGetsAWALAgainIsNotDeleted() async throws {
         let folder = TemporaryFolder()
-        // Another path each time: who has a file open removes journals by its path.
+        // The file has another path each time: a connection that has a file open removes journals by the file's path.
         let current = Mutex(folder.file("none.db"))
         let threads = Threads()
         threads.start("old build") { threads in
@@ -458,7 +459,7 @@ import Testing
         #expect(threads.count(of: "in a WAL") > 0)
     }
 
-    /// Connections that nobody uses still have it attached.
+    /// Idle connections still have the file attached.
     @Test func theProcessItselfLetsGoOfAFileThatIsToBeDeleted() throws {
         let fixture = try MovingFixture(rows: 40)
         let database = try Database(path: fixture.target)
@@ -475,7 +476,7 @@ import Testing
         #expect(!Files.exists(fixture.source) && kept.all.isEmpty)
     }
 
-    /// What was set aside in a file is all that there is of those rows.
+    /// The rows that were set aside exist in this file only.
     @Test func aFileWithRowsThatWereSetAsideIsNotDeleted() throws {
         let folder = TemporaryFolder()
         let files = ["a.db", "b.db", "c.db"].map(folder.file)
@@ -498,7 +499,7 @@ import Testing
         #expect(!Files.exists(files[0]))
         let middle = try Connection(path: files[1])
         #expect(texts(try middle.fetchAll("SELECT id, x FROM midstream_refused_t")) == ["2|NULL"])
-        // As at the next launch of the last.
+        // As at the next launch of the application that uses the last file.
         let database = try Database(path: files[2])
         try database.addMigration(source: .file(files[1]), retirement: .deleteFileWhenEmpty) { table in
             if table.name == "t" { table.sourceTable = "t" }
