@@ -14,9 +14,9 @@ import Testing
     import Darwin
 #endif
 
-/// A migration that is cancelled brings every row back.
+/// A cancelled migration brings every row back.
 @Suite struct UndoTests {
-    /// Tables of all kinds of keys, each with the same four columns besides.
+    /// Tables of all kinds of keys, each with the same four other columns.
     enum Kind: String, CaseIterable, Sendable {
         case rowID, autoIncrement, implicitRowID, withoutRowID, sameFile, condition
 
@@ -30,7 +30,7 @@ import Testing
             }
         }
 
-        /// All columns, and the rowid where it is no column.
+        /// All columns, and the rowid if it is no column.
         var dump: String {
             switch self {
             case .implicitRowID: "SELECT rowid, id, a, b, typeof(c), c FROM t ORDER BY rowid"
@@ -98,7 +98,7 @@ import Testing
             #expect(try texts(database.fetchAll(narrowed)) == texts(native.fetchAll(narrowed)), comment)
         }
 
-        /// A random statement, on both sides, with the same outcome.
+        /// Runs a random statement on both sides, and compares the outcome.
         func write(_ random: inout SeededGenerator, _ comment: Comment) throws {
             let (i, j) = (Int.random(in: 1...160, using: &random), Int.random(in: 1...160, using: &random))
             let statement =
@@ -127,7 +127,7 @@ import Testing
             #expect(outcome { try database.execute(statement) } == expected, "\(comment): \(statement)")
         }
 
-        /// The source by SQLite alone.
+        /// Checks the source by SQLite alone.
         func checkReturned(_ comment: Comment) throws {
             #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 0, comment)
             database.close()
@@ -168,7 +168,7 @@ import Testing
             var steps = 0
             while !world.database.isMigrated, steps < 2000 {
                 steps += 1
-                // Ever fewer writes: with rows that are asked for one by one, they would stay ahead.
+                // There are ever fewer writes. If rows are asked for one by one, the writes would otherwise stay ahead.
                 if steps < 60, world.isReturning, Int.random(in: 0..<2, using: &random) == 0 {
                     try world.write(&random, comment)
                 }
@@ -192,7 +192,7 @@ import Testing
         try database.cancelMigration()
         let threads = Threads()
         threads.start("writer") { threads in
-            // Until the table has gone from under it.
+            // The thread writes until the table is gone from its database.
             while !threads.isOver {
                 try database.write { access in
                     guard try access.fetchValue(Int64.self, "SELECT count(*) FROM accounts") != 0 else { return }
@@ -234,13 +234,13 @@ import Testing
         )
     }
 
-    /// Between the commit that gives rows to the source and the one that has the target forget them, others may write.
+    /// One commit gives rows to the source, and another one makes the target forget them. Others may write in between.
     @Test func aRowThatIsWrittenWhenTheSourceHasItAlreadyReturnsAgain() throws {
         let fixture = try MovingFixture(rows: 200)
         let database = try fixture.open()
         try database.stepMigration(rows: 150)
         try database.cancelMigration()
-        // Nothing keeps it waiting while a step goes on.
+        // This connection does not wait while a step goes on.
         let other = try ForeignConnection(fixture.target)
         try other.install()
         var (written, problems) = (0, [String]())
@@ -267,7 +267,7 @@ import Testing
         )
     }
 
-    /// To SQLite 1 and 1.0 are equal, and so are 0.0 and -0.0.
+    /// To SQLite, 1 and 1.0 are equal, and so are 0.0 and -0.0.
     @Test func aRowWhoseTypeChangesWhenTheSourceHasItAlreadyReturnsAgain() throws {
         let pair = try Pair(
             schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a)",
@@ -339,7 +339,7 @@ import Testing
         let database = try fixture.open()
         try MigrationFreezer(database).move(toPercent: 50)
         try database.cancelMigration()
-        // All are back, and the target does not know yet that it was the last.
+        // All rows are back, and the target does not know yet that the last one is.
         try database.stepMigration(rows: 1)
         let (begun, release) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let threads = Threads()
@@ -368,7 +368,7 @@ import Testing
         try Connection(path: fixture.source).execute("UPDATE old_accounts SET amount = 0")
     }
 
-    /// Moves all rows back, and has a reader of the target keep the source closed.
+    /// Moves all rows back, while a reader of the target keeps the source closed.
     private func returnAllButTheFence(_ fixture: MovingFixture, _ database: Database, _ reader: Connection) throws {
         try database.execute("CREATE TABLE other(x)")
         try MigrationFreezer(database).move(toPercent: 50)
@@ -384,7 +384,7 @@ import Testing
         try #require(try hasReturned())
     }
 
-    /// The target has none of the rows any more by then.
+    /// By then, the target has none of the rows any more.
     @Test func aTableThatHasReturnedCannotBeginBeforeItsSourceIsOpen() throws {
         let fixture = try MovingFixture(rows: 40)
         let database = try fixture.open()
@@ -404,7 +404,7 @@ import Testing
         #expect(try MovingFixture.count("accounts", in: fixture.target) == 40)
     }
 
-    /// All rows are in the source by then, and whoever writes that keeps no step waiting.
+    /// By then, all rows are in the source, and a connection that writes the source keeps no step waiting.
     @Test(arguments: ["absent", "locked"]) func aSourceThatCannotBeOpenedYetKeepsNobodyWaiting(_ why: String) throws {
         let fixture = try MovingFixture(rows: 40)
         let database = try fixture.open()
@@ -438,7 +438,7 @@ import Testing
         #expect(opened.changes == 40)
     }
 
-    /// The rowid has another name then, and its old one is a column's.
+    /// The rowid then has another name, and its old name is that of a column.
     @Test func rowsDoNotReturnToATableWhoseRowIDIsHidden() throws {
         let pair = try Pair(
             schema: "CREATE TABLE t(id INTEGER, a)",
@@ -464,7 +464,7 @@ import Testing
         #expect(texts(try foreign.fetchAll(rows)) == texts(try pair.native.fetchAll(rows)))
     }
 
-    /// A step has several transactions, and its statements are made before the first.
+    /// A step has several transactions, and its statements are made before the first one.
     @Test(arguments: [
         ("old_t", "ADD COLUMN rowid DEFAULT 2", "DROP COLUMN rowid", SQLiteFeature.dropColumn),
         ("t", "RENAME COLUMN a TO b", "RENAME COLUMN b TO a", SQLiteFeature.renameColumn),
@@ -505,20 +505,20 @@ import Testing
         #expect(try rows("t").isEmpty)
     }
 
-    /// No row of the source shows that it would have rows of both: there is none, or they are changed in the target.
+    /// The source has no row that shows that both would get it: there is none, or rows are changed in the target.
     @Test(arguments: [0, 20], [nil, "x = 1"])
     func nobodyElseTakesRowsThatAreComingBack(_ rows: Int64, _ condition: String?) throws {
         try refuseOthers(nil, condition, rows: rows, found: rows + 1)
     }
 
-    /// The same of parts: the row that belongs to both is the last to come.
+    /// Nobody else takes a part of the rows either: the row that belongs to both parts is the last one to come.
     @Test func nobodyElseTakesAPartWhileRowsAreComingBack() throws {
         try refuseOthers("x < 2", "id > 90", rows: 20, found: 1)
     }
 
     /// - Parameters:
-    ///   - own: The condition of the target that a row of its own returns from.
-    ///   - condition: That of another target, and how many rows meet it in the end.
+    ///   - own: The condition of the target from which a row of its own returns.
+    ///   - condition: The condition of another target, which `found` rows meet in the end.
     private func refuseOthers(_ own: String?, _ condition: String?, rows: Int64, found: Int64) throws {
         let folder = TemporaryFolder()
         let source = try Connection(path: folder.file("old.db"))
@@ -536,7 +536,7 @@ import Testing
         _ = try databases[0].stepMigration(rows: rows / 2)
         try databases[0].execute("INSERT INTO t VALUES (100, 0); UPDATE t SET x = 1")
         try databases[0].cancelMigration()
-        // Until they begin to, the rows of the source tell.
+        // Until rows begin to return, the source's rows tell.
         let stage = "SELECT undo_stage FROM midstream_claims"
         while try own != nil && source.fetchValue(Int64.self, stage) == nil {
             _ = try databases[0].stepMigration(rows: 1)
@@ -556,7 +556,7 @@ import Testing
         #expect(try databases[1].fetchValue(Int64.self, "SELECT count(*) FROM t") == found)
     }
 
-    /// One of them finds that the other has brought all back by then, which is no error.
+    /// One of the processes finds that the other has brought all rows back by then. That is no error.
     @Test func severalMayCancelAtOnce() async throws {
         let fixture = try MovingFixture(rows: 3)
         try fixture.open().close()
@@ -570,7 +570,7 @@ import Testing
                     do {
                         try MovingFixture.addMigration(database, fixture.source)
                     } catch let error as MigrationError where error.code == .misuse {
-                        // It is being moved back again.
+                        // The table is already being moved back.
                     }
                 }
             }
@@ -599,7 +599,7 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 20)
     }
 
-    /// SQLite fails to delete several of them by their keys at once.
+    /// SQLite fails to delete several such rows by their keys at once.
     @Test(arguments: [0, 1, 2, 3] as [Int64]) func rowsReturnWhoseKeysDifferInTrailingSpaces(_ moved: Int64) throws {
         let pair = try Pair(
             schema: """
@@ -622,7 +622,7 @@ import Testing
         #expect(try texts(old.fetchAll("PRAGMA integrity_check")) == ["ok"])
     }
 
-    /// By the index, the target's table has a row.
+    /// By the damaged index, the target's table has a row.
     @Test func anIndexThatIsDamagedDoesNotHaveItGoOnForEver() throws {
         let folder = TemporaryFolder()
         let (old, new) = (folder.file("old.db"), folder.file("new.db"))
@@ -675,7 +675,7 @@ import Testing
         try database.cancelMigration()
         let error = #expect(throws: MigrationError.self) { try finishMigration(database, steps: 50) }
         #expect(error?.code == .rowRefused && error?.key == 2)
-        // As often as it is tried.
+        // The error is reported each time that a step is tried.
         var told = 0
         for _ in 0..<1000 where told < 250 {
             do { try database.stepMigration() } catch {
@@ -734,7 +734,7 @@ import Testing
         #expect(try plain.fetchValue(Int.self, "SELECT count(*) FROM t") == 9)
     }
 
-    /// An INTEGER PRIMARY KEY of the source is no key of the target.
+    /// The INTEGER PRIMARY KEY of the source is no key of the target.
     @Test func aRowWhoseRowIDIsNoNumberStaysAndIsTold() throws {
         let move = try SmallMove(
             source:
@@ -754,7 +754,7 @@ import Testing
         #expect(texts(try old.fetchAll("SELECT * FROM t ORDER BY k")) == ["7|a", "9|b", "3|c"])
     }
 
-    /// Rows that the condition leaves out may have keys that none of the table's can have.
+    /// Rows that the condition leaves out may have keys that no row of the table can have.
     @Test(arguments: [1, 100, 600] as [Int64], ["a, b", "b, a", "k"])
     func rowsReturnBesideOthersWhoseKeysNoneCanHave(_ moved: Int64, _ key: String) throws {
         let folder = TemporaryFolder()
@@ -830,7 +830,8 @@ import Testing
         #expect(try MovingFixture.count("old_accounts WHERE amount = 1", in: fixture.source) == 20)
     }
 
-    /// What is written to the source would have the one column's value under the other's name, and be another row perhaps.
+    /// A row that is written to the source would have one column's value under the other column's name, and might be
+    /// another row.
     @Test(arguments: [
         ["s(a TEXT PRIMARY KEY, v) WITHOUT ROWID", "t(a TEXT PRIMARY KEY, a2 TEXT, v) WITHOUT ROWID"],
         ["s(a TEXT PRIMARY KEY, v) WITHOUT ROWID", "t(a2 TEXT, a TEXT PRIMARY KEY, v) WITHOUT ROWID"],
@@ -856,7 +857,8 @@ import Testing
         #expect(texts(try database.fetchAll("SELECT a, a2, v FROM t ORDER BY a")) == ["1|1|a", "2|77|b", "3|3|c"])
     }
 
-    /// SQLite would choose one, perhaps that of a row which has yet to return. The others return.
+    /// If a row has no rowid for the source, SQLite would choose one, perhaps that of a row that has yet to return.
+    /// Such a row stays; the others return.
     @Test func aRowWithoutTheRowIDOfTheSourceStaysAndIsTold() throws {
         let move = try SmallMove(
             source:
@@ -880,7 +882,7 @@ import Testing
         #expect(texts(try old.fetchAll(all)) == ["110|a|10", "1|b|11", "2|c|12", "113|d|13", "9|e|14"])
     }
 
-    /// However many the source does not take.
+    /// The other rows return, however many rows the source refuses.
     @Test func refusedRowsKeepNoOthers() throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))
@@ -898,7 +900,7 @@ import Testing
         try database.cancelMigration()
         for _ in 0..<3 { #expect(throws: MigrationError.self) { try finishMigration(database, steps: 100) } }
         database.close()
-        // With batches as small as in the beginning.
+        // A new process begins with batches as small as those in the beginning.
         let again = try Database(path: folder.file("new.db"))
         try again.execute("INSERT INTO t VALUES (2000, 'new'); UPDATE t SET v = 'changed' WHERE id = 900")
         for _ in 0..<3 { #expect(throws: MigrationError.self) { try finishMigration(again, steps: 100) } }
@@ -912,7 +914,7 @@ import Testing
         #expect(texts(try old.fetchAll("SELECT count(*), sum(v = 0) FROM t")) == ["1001|600"])
     }
 
-    /// The source's own rowid is a column like any other then.
+    /// The source's own rowid is then a column like any other.
     @Test(arguments: [0, 2] as [Int64]) func rowsReturnByAKeyThatIsNoRowIDThere(_ moved: Int64) throws {
         let move = try SmallMove(
             source:
@@ -928,7 +930,8 @@ import Testing
         #expect(texts(try old.fetchAll("SELECT * FROM t ORDER BY n")) == ["1|30|a!", "2|20|b!", "3|10|c", "4|40|d"])
     }
 
-    /// Rows are read and moved without it; the first that is to return would have it fail for ever.
+    /// Midstream reads and moves rows without the application's function. But the first row that is to return would
+    /// fail for ever.
     @Test(.needs(.indexesOnExpressions), arguments: ["index", "check"])
     func aSourceThatOnlyTheApplicationCanWriteIsRefused(_ place: String) throws {
         let folder = TemporaryFolder()
@@ -994,13 +997,13 @@ import Testing
         #expect(progress.tables.first?.isReturning == true && progress.movedRows == 30)
         try finishMigration(database, steps: 50)
         #expect(seen.texts == ["returned accounts", "database"])
-        // As at the next launch.
+        // An application adds the migration again at the next launch.
         try MovingFixture.addMigration(database, fixture.source)
         try finishMigration(database)
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 50)
     }
 
-    /// Rows that were written before they had moved return like the others.
+    /// Rows that were written before they had moved return like the other rows.
     @Test func progressSinksByEachRowThatReturns() throws {
         let fixture = try MovingFixture(rows: 50)
         let database = try fixture.open()
@@ -1022,7 +1025,7 @@ import Testing
         #expect(try database.readMigrationProgress().isFinished)
     }
 
-    /// What came as '007' is 7 in the target, and nobody knows what it was.
+    /// A value that came as '007' is 7 in the target, and nobody knows any more what it was.
     @Test(arguments: [
         ("TEXT", "INTEGER", false), ("", "REAL", false), ("BLOB", "TEXT", false), ("INTEGER", "NUMERIC", true),
     ])
@@ -1071,7 +1074,7 @@ import Testing
 
     // MARK: Beside others who change what returns
 
-    /// Has a migration cancelled while a block of another database writes, and tells how that ended.
+    /// Cancels a migration while a block of another database writes, and tells how the cancellation ended.
     private func cancelling(
         _ database: Database,
         while other: Database,
@@ -1094,7 +1097,8 @@ import Testing
         return error.withLock(\.self)
     }
 
-    /// Another rebuilds the table between the look at what is stored and the storing: its rows are in three places then.
+    /// Another process rebuilds the table between the reading of the stored state and the cancellation's commit: the
+    /// table's rows are then in three places.
     @Test(arguments: [
         "a TEXT, b TEXT COLLATE NOCASE UNIQUE, c CHECK (c <> -5)", "a TEXT, b TEXT COLLATE NOCASE UNIQUE, c, d",
     ])
@@ -1115,7 +1119,8 @@ import Testing
         #expect(try world.database.fetchValue(Int.self, "SELECT count(*) FROM t") == 120)
     }
 
-    /// Its rows are known by their rowids, which the source has in a column that is an ordinary one here.
+    /// The target tells its rows apart by their rowids. In the source, the rowid is the column `id`, which is an
+    /// ordinary column in the target.
     @Test(arguments: [0, 2] as [Int64], ["id = rowid", "id = 94", "id = NULL", ""])
     func aRowReturnsUnderTheKeyThatItIsKnownBy(_ moved: Int64, _ mend: String) throws {
         let folder = TemporaryFolder()
@@ -1132,7 +1137,7 @@ import Testing
         #expect(refused?.code == .rowRefused && refused?.key == 4, "\(String(describing: refused))")
         #expect(texts(try database.fetchAll("SELECT rowid, * FROM b WHERE v = 'new'")) == ["4|94|new"])
         #expect(try old.fetchValue(Int.self, "SELECT count(*) FROM a WHERE v = 'new'") == 0)
-        // Nothing of it is in the source, whatever becomes of it.
+        // Nothing of the row is in the source, whatever becomes of the row.
         if mend.isEmpty {
             try database.execute("DELETE FROM b WHERE rowid = 4")
         } else {
@@ -1149,7 +1154,7 @@ import Testing
         #expect(texts(try old.fetchAll("SELECT * FROM a ORDER BY id")) == ["1|a", "2|b", "3|c"] + last)
     }
 
-    /// What goes into a file that has no name any more is lost with it.
+    /// Rows that are written into a file which has no name any more are lost with the file.
     @Test(arguments: [0, 1, 130, 260] as [Int64], [true, false])
     func rowsReturnIntoTheFileThatOthersFind(_ returned: Int64, _ isReplaced: Bool) throws {
         let fixture = try MovingFixture(rows: 500)
@@ -1200,7 +1205,8 @@ import Testing
         return reader
     }
 
-    /// All rows are back, and a reader is waited for. A file from before has no claim that tells what it lacks.
+    /// All rows are back, and the source waits for a reader. A backup of the source from before has no claim that tells
+    /// what it lacks.
     @Test(arguments: [false, true]) func aSourceFromBeforeIsNotOpened(_ isReopened: Bool) throws {
         let folder = TemporaryFolder()
         let (target, source, backup) = (folder.file("new.db"), folder.file("old.db"), folder.file("backup.db"))
@@ -1235,7 +1241,8 @@ import Testing
         try after.execute("INSERT INTO t VALUES (5, 5)")
     }
 
-    /// Its process has died between the opening of the source, which may have been used and deleted since, and the target's forgetting.
+    /// The process has died after it had opened the source to writers, and before the target had forgotten the move.
+    /// The source may have been used and deleted since.
     @Test(arguments: ["deleted", "back", "back unopened", "backup", "another", "another table"])
     func aSourceThatGoesWhenItHasBeenOpenedKeepsNothingBack(_ way: String) throws {
         let folder = TemporaryFolder()
@@ -1309,7 +1316,8 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 4)
     }
 
-    /// Who has the file open from before reads what has returned as well, and does not write what was there before.
+    /// A connection that has the file open from before reads what has returned as well, and does not write what was
+    /// there before.
     @Test(arguments: [true, false], ["WAL", "DELETE"])
     func whatReturnsIntoAFileThatWasReplacedIsSeen(_ isCancelledBefore: Bool, _ mode: String) throws {
         let folder = TemporaryFolder()
@@ -1354,7 +1362,7 @@ import Testing
         )
     }
 
-    /// A step sets rows aside between the look at what is stored and the storing.
+    /// A step sets rows aside between the reading of the stored state and the cancellation's commit.
     @Test func aTableWhoseRowsAreSetAsideMeanwhileDoesNotReturn() async throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))
@@ -1376,7 +1384,7 @@ import Testing
             #expect(error?.message.contains("set aside") == true)
         }
         usleep(300_000)
-        // What a step of another process would have left.
+        // A step of another process would have left this.
         try blocker.execute("CREATE TABLE midstream_refused_t(midstream_reason, midstream_rowid, id, a)")
         try blocker.execute("INSERT INTO midstream_refused_t VALUES ('', 2, 2, NULL)")
         try blocker.execute("UPDATE midstream_tables SET refused_rows_table = 'midstream_refused_t', watermark = 2")
@@ -1386,7 +1394,7 @@ import Testing
     }
 }
 
-/// The ends of tables that a database tells of.
+/// The ends of tables that a database reports.
 private final class EventLog: Sendable {
     private let entries = Mutex<[String]>([])
 
@@ -1405,7 +1413,7 @@ private final class EventLog: Sendable {
 
     // MARK: Nothing has come
 
-    /// While no row has come, all are in the source, whatever columns are made of.
+    /// While no row has come, the source has all rows, whatever the target's columns are made of.
     @Test(arguments: ["nothing", "row", "step"]) func whatCannotBeTurnedRoundReturnsWhileNoRowHasCome(_ come: String)
         throws
     {

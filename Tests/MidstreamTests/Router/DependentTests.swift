@@ -5,7 +5,8 @@ import Testing
 
 @testable import Midstream
 
-/// Constructs around a moving table: each gives what it gives natively, whether it is seen through or drained.
+/// Constructs around a moving table. Each gives what it gives natively, whether Midstream sees through it or drains the
+/// table.
 @Suite struct DependentTests {
     private static let schema = """
         CREATE TABLE t(id INTEGER PRIMARY KEY, k INTEGER, name TEXT, UNIQUE (k, id));
@@ -16,8 +17,8 @@ import Testing
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60) "
         + "INSERT INTO t SELECT i, i % 7, 'name ' || i FROM n"
 
-    /// Runs the statements on both sides and compares what the last one gives; then ends the migration and compares it
-    /// again.
+    /// Runs the statements on both sides, and compares what the last one gives. Then ends the migration, and compares
+    /// what that statement gives once more.
     private func compare(
         extra: String,
         statements: [String],
@@ -51,7 +52,7 @@ import Testing
         )
     }
 
-    /// Which rows it gives is left to SQLite, which goes along an index in one statement, and not in another.
+    /// SQLite chooses the rows that the subquery gives: it may follow an index in one statement, and none in another.
     @Test(.needs(.rowValuesInQueries), arguments: [0, 30, 59] as [Int64], [1, 2, 3])
     func aSubqueryWithLimitIsEvaluatedOnce(_ moved: Int64, _ limit: Int) throws {
         for write in ["DELETE FROM t", "UPDATE t SET id = -id"] {
@@ -64,7 +65,7 @@ import Testing
             )
             try pair.database.write { access in
                 try access.execute("\(write) WHERE (a, c) IN (SELECT DISTINCT a, c FROM t LIMIT \(limit))")
-                // Each pair is that of five rows.
+                // Each pair of values is that of five rows.
                 #expect(access.changes == 5 * limit)
             }
             #expect(pair.database.migrationStatistics.drains(of: "t") == 0)
@@ -208,7 +209,8 @@ import Testing
         #expect(try pair.database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 3)
     }
 
-    /// The guard triggers do not hand over the columns of its index then, or those of one that has gone.
+    /// The guard triggers do not pass on the columns of the new index then, or they pass on those of an index that has
+    /// gone.
     @Test(
         arguments: [
             "CREATE UNIQUE INDEX ua ON t(a)", "DROP INDEX ub", "DROP INDEX ub; CREATE UNIQUE INDEX ua ON t(a)",
@@ -341,7 +343,7 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 2)
     }
 
-    /// Its sources stay attached to the end of the transaction in which the last table's move has ended.
+    /// The sources stay attached until the transaction ends in which the last table's move has ended.
     @Test(arguments: [
         ["ALTER TABLE u RENAME TO u2", "ALTER TABLE t RENAME TO t2"], ["ALTER TABLE t ADD COLUMN b", "DROP TABLE u"],
         ["DROP TABLE t", "DROP TABLE u"], ["ALTER TABLE u RENAME TO u2"],
@@ -367,7 +369,7 @@ import Testing
         #expect(throws: SQLiteError.self) { try pair.database.execute("SELECT * FROM u") }
     }
 
-    /// As when a whole file has moved, and the application has dropped one of its views.
+    /// This happens if a whole file has moved, and the application has dropped one of its views.
     @Test(arguments: [
         "SELECT * FROM v", "SELECT count(*) FROM v", "REPLACE INTO t SELECT x FROM v", "DELETE FROM t WHERE id IN v",
         "DELETE FROM v WHERE x = 1",
@@ -404,7 +406,7 @@ import Testing
             #expect(throws: MigrationError.self) { try pair.database.execute("DELETE FROM t WHERE id = 50") },
         ]
         for error in errors { #expect(error?.code == .unequalTables && error?.table == "t") }
-        // A stepper that has yet to look at the table.
+        // A stepper that has not looked at the table yet refuses as well.
         #expect(throws: MigrationError.self) {
             try Database(path: pair.target).stepMigration()
         }

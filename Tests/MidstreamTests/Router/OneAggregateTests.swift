@@ -3,7 +3,7 @@ import Testing
 
 @testable import Midstream
 
-/// In which statements the order of a table's rows cannot show.
+/// The statements in which the order of a table's rows cannot show.
 @Suite struct OneAggregateTests {
     private func isOne(_ text: String) throws -> Bool {
         let statement = try #require(SQLScript(text).first { $0.kind != .empty })

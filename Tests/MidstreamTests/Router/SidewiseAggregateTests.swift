@@ -14,7 +14,8 @@ import Testing
             i / 3.0, CASE i % 3 WHEN 0 THEN 'x' ELSE 'X' END, CASE i % 4 WHEN 0 THEN i WHEN 1 THEN i * 1.0 ELSE 'e' || i END FROM n
         """
 
-    /// A table that has moved as far, with rows that were promoted, deleted and inserted, and the same natively.
+    /// A table of which the given number of rows has moved, with rows that were promoted, deleted and inserted; and the
+    /// same table natively.
     private func pair(moved: Int64) throws -> (Database, Connection, TemporaryFolder) {
         let folder = TemporaryFolder()
         let (native, old) = (try Connection(path: folder.file("n.db")), try Connection(path: folder.file("old.db")))
@@ -39,7 +40,7 @@ import Testing
         return (database, native, folder)
     }
 
-    /// Which are evaluated so, and which are not.
+    /// Queries that are evaluated on each side, and queries that are not.
     private static let sidewise = [
         "SELECT a, count(*) FROM t GROUP BY a", "SELECT a, count(b), max(b), min(a) FROM t WHERE id > 20 GROUP BY a",
         "SELECT b, a, count(*) AS n FROM t GROUP BY b, a ORDER BY a, b DESC", "SELECT count(*) FROM t WHERE a = 3",
@@ -78,7 +79,8 @@ import Testing
                 try access.forEachRow(sql, onStart: { names[1] = $0.columnNames.names }) { _ in false }
             }
             let rows = try database.fetchAll(sql)
-            // Where groups are of several columns and in no order that is asked for, SQLite takes that of an index.
+            // If a query groups by several columns and asks for no order of the groups, SQLite takes the order of an
+            // index.
             #expect(Self.sidewise.contains(sql) ? rows == expected : Set(texts(rows)) == Set(texts(expected)), "\(sql)")
             #expect(names[0] == names[1], "\(sql)")
         }
@@ -99,7 +101,7 @@ import Testing
         #expect(throws: SQLiteError.self) { try database.fetchAll("SELECT count(*) FROM t WHERE a = ?", [1, 2]) }
     }
 
-    /// The rows that a statement writes while it reads groups are not among them.
+    /// Rows that a statement writes while it reads the groups are not among the groups.
     @Test func groupsThatAreReadWhileTheirRowsAreWrittenStayWhatTheyWere() throws {
         let (database, native, folder) = try pair(moved: 40)
         defer { withExtendedLifetime(folder) {} }
@@ -148,7 +150,7 @@ import Testing
         }
     }
 
-    /// Which of equal groups come first.
+    /// The test compares which of the groups with equal counts come first.
     @Test(arguments: ["", "CREATE INDEX by_a ON t(a)", "CREATE INDEX by_a ON t(a, c)"], [0, 20, 59])
     func groupsOfEqualCountsComeAsNatively(_ index: String, _ moved: Int64) throws {
         let pair = try Pair(
@@ -185,7 +187,7 @@ import Testing
 }
 
 extension DatabaseAccess {
-    /// What SQLite gets to prepare.
+    /// The text that SQLite gets to prepare.
     fileprivate func preparedText(_ sql: String) throws -> String {
         let pieces = SQLScript(sql).filter { $0.kind != .empty }
         return try prepare(.outlined(pieces[0], in: sql)).route.sql

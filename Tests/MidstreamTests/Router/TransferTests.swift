@@ -5,7 +5,7 @@ import Testing
 
 /// `INSERT INTO x SELECT * FROM y` of equal definitions copies rows as they are stored, whichever of the two moves.
 @Suite struct TransferTests {
-    /// Definitions of both tables, `%` being the name, and rows of `y`.
+    /// Definitions of both tables, where `%` is the name, and rows of `y`.
     private static let definitions: [(columns: String, indexes: String, needs: SQLiteFeature?)] = [
         ("(a, b)", "", nil), ("(a, b)", "CREATE INDEX %_a ON %(a)", nil),
         ("(a, b)", "CREATE UNIQUE INDEX %_b ON %(b)", nil),
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    /// What is stored where the two differ, as natively.
+    /// If the two definitions differ, the target stores what native SQLite would store.
     @Test(arguments: [
         "x(a, b DEFAULT 5); CREATE INDEX x_a ON x(a)", "x(a, b COLLATE NOCASE); CREATE INDEX x_a ON x(a)",
         "x(a, b INT); CREATE INDEX x_a ON x(a)",
@@ -104,7 +104,7 @@ import Testing
     }
 }
 
-/// A pair whose source has rows of those tables that move; the others are in the target from the start.
+/// A pair whose source has the rows of the moving tables. The rows of the others are in the target from the start.
 private struct TransferRun {
     let folder = TemporaryFolder()
     let native: Connection

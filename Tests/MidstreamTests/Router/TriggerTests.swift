@@ -3,8 +3,8 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Triggers, on moving tables and on views of them, do what they do natively; and those that touch no moving table let it
-/// go on moving.
+/// Triggers on moving tables and on views of them do what they do natively. If a trigger touches no moving table, its
+/// table goes on moving.
 @Suite struct TriggerTests {
     private static let schema = """
         CREATE TABLE t(id INTEGER PRIMARY KEY, k INTEGER, name TEXT UNIQUE);
@@ -14,7 +14,7 @@ import Testing
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40) "
         + "INSERT INTO t SELECT i, i % 7, 'name ' || i FROM n"
 
-    /// Runs the statements on both sides and compares after each what it shows and what is stored.
+    /// Runs the statements on both sides. After each one, compares what it shows and what is stored.
     private func compare(
         _ extra: String,
         _ statements: [String],
@@ -34,7 +34,7 @@ import Testing
         )
         pair.database.onMigrated { if case .failed(let error) = $0 { Issue.record(error) } }
         try pair.database.withoutTransaction { access in
-            // So that both have changed and inserted the same.
+            // The first statement makes both sides have changed and inserted the same.
             for statement in ["INSERT INTO log VALUES ('begun')"] + statements {
                 let failure = Self.failure { try access.execute(statement) }
                 let theirs = Self.failure { try pair.native.execute(script: statement) }
@@ -67,7 +67,7 @@ import Testing
 
     // MARK: On other tables
 
-    /// Views and triggers may ask for `changes()` where the application does not trust the schema.
+    /// Views and triggers may ask for `changes()` even if the application does not trust the schema.
     @Test func theyAskForChangesInASchemaThatIsNotTrusted() throws {
         try compare(
             """
@@ -86,7 +86,7 @@ import Testing
         )
     }
 
-    /// By a view, or in a TEMP trigger.
+    /// They ask through a view, or in a TEMP trigger.
     @Test func theyAskForChangesWhereMainsTriggersDoNotSaySo() throws {
         try compare(
             """
@@ -107,7 +107,7 @@ import Testing
         )
     }
 
-    /// No schema but that of TEMP changes.
+    /// Only the schema of `temp` changes.
     @Test func theyAskForChangesByAViewOfTemp() throws {
         try compare(
             "CREATE TABLE p(x); INSERT INTO p VALUES (1), (2), (3); CREATE TABLE q(x);",
@@ -123,7 +123,7 @@ import Testing
         )
     }
 
-    /// SQLite refuses a program that writes a table of its kind before it asks whether that may be.
+    /// SQLite refuses a program that writes such a union table before it asks the authorizer.
     @Test(
         arguments: [
             "UPDATE u SET a = a + 100 WHERE id = NEW.x", "DELETE FROM u WHERE id = NEW.x",
@@ -149,7 +149,7 @@ import Testing
         #expect(texts(try pair.database.fetchAll(all)) == texts(try pair.native.fetchAll(all)))
     }
 
-    /// Where an application has views and triggers do nothing that harms.
+    /// An untrusted schema still allows views and triggers that can do no harm.
     @Test func theyWriteAndReadWhereTheSchemaIsNotTrusted() throws {
         let pair = try Pair(
             schema: "CREATE TABLE u(id INTEGER PRIMARY KEY, a)",
@@ -217,7 +217,7 @@ import Testing
         )
     }
 
-    /// Not what begins like the engine's own names is the engine's.
+    /// A name that only begins like the engine's own names is not one of them.
     @Test(arguments: ["midstream_sync", "midstream_insert_all", "midstream_fence_7", "sync"])
     func thatAreNamedLikeTheEnginesOwnAreTheApplications(_ name: String) throws {
         let programs = [
@@ -311,14 +311,14 @@ import Testing
         try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
         try database.execute("INSERT INTO t(k) VALUES (1)")
         #expect(database.migrationStatistics.drained == ["t": [.temporaryTrigger: 1]])
-        // Somebody else's change has this connection read the schema again.
+        // A change by another connection makes this connection read the schema again.
         try Connection(path: folder.file("new.db")).execute("CREATE TABLE more(x)")
         try database.execute("INSERT INTO t(k) VALUES (2)")
         try database.execute("DELETE FROM v WHERE id = 40")
         #expect(texts(try database.fetchAll("SELECT what FROM log ORDER BY rowid")) == ["41", "42", "40"])
     }
 
-    /// Beside one of the view's own, and without.
+    /// The view has a trigger of its own as well, or none.
     @Test(arguments: ["TEMP TRIGGER", "TRIGGER temp.", "TRIGGER \"TEMP\"."], [true, false])
     func ofTheConnectionAloneThatAreMadeOnAViewStay(_ words: String, _ hasOwn: Bool) throws {
         let own = "CREATE TRIGGER a INSTEAD OF INSERT ON v BEGIN INSERT INTO log VALUES ('own'); END;"
@@ -447,7 +447,7 @@ import Testing
         "BEGIN SELECT RAISE(ABORT, 'no') WHERE NEW.id NOT IN (SELECT k FROM n WHERE k <> 7) AND NEW.id < 9; END",
         "BEGIN DELETE FROM log; END", "BEGIN DELETE FROM log WHERE id IS NULL OR id > 0; END",
         "BEGIN DELETE FROM t WHERE id = NEW.id - 8; END",
-        // What another trigger does then.
+        // Another trigger fires because of these.
         "BEGIN UPDATE m SET x = 2; END", "BEGIN UPDATE m SET id = 5; END",
     ]
 

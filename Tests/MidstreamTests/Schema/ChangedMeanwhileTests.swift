@@ -3,7 +3,7 @@ import Testing
 
 @testable import Midstream
 
-/// What several statements read of a schema that another connection changes meanwhile.
+/// Several statements read parts of a schema that another connection changes meanwhile.
 @Suite struct ChangedMeanwhileTests {
     @Test func theLastClaimIsWithdrawnWhileAnotherReads() async throws {
         try await change(

@@ -4,13 +4,14 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Names that are equal to Swift and not to SQLite, and definitions that are not valid UTF-8, as old programs have written them.
+/// Names that are equal to Swift and different to SQLite, and definitions that are not valid UTF-8, such as old
+/// programs have written.
 @Suite struct LegibleSchemaTests {
     private let folder = TemporaryFolder()
     private var source: String { folder.file("old.db") }
     private var target: String { folder.file("new.db") }
 
-    /// A letter with an accent, in one piece and in two, and the sign for Kelvin, which is K to Swift.
+    /// A letter with an accent, in one piece and in two; and the sign for Kelvin, which equals K in Swift.
     private static let pairs = [["\u{E9}", "e\u{301}"], ["\u{C9}", "E\u{301}"], ["K", "\u{212A}"]]
 
     private func plain(_ path: String, _ sql: String) throws {
@@ -19,7 +20,7 @@ import Testing
         connection.close()
     }
 
-    /// Runs statements in which `$` stands for a byte that is no UTF-8.
+    /// Runs statements in which `$` stands for a byte that is not valid UTF-8.
     private func latin(_ path: String, _ sql: String) throws {
         let foreign = try ForeignConnection(path)
         let bytes = sql.utf8.map { $0 == UInt8(ascii: "$") ? 0xE9 : $0 } + [0]
@@ -36,7 +37,7 @@ import Testing
         return database
     }
 
-    /// - Returns: What it says, where it says that it is unsupported, and has left nothing behind.
+    /// - Returns: The message of the error, which must have the code `unsupported` and leave nothing behind.
     private func refusal(_ body: () throws -> Void) throws -> String {
         let error = #expect(throws: MigrationError.self, performing: body)
         #expect(error?.code == .unsupported, "\(String(describing: error))")
@@ -64,7 +65,7 @@ import Testing
         #expect(message.contains("look the same"))
     }
 
-    /// What only looks the same without the case of letters is not refused.
+    /// Names that look the same only if the case of letters is ignored are not refused.
     @Test(arguments: [["\u{E9}", "\u{C9}"], ["k", "\u{212A}"]]) func namesThatDifferByMoreAreTwo(_ names: [String])
         throws
     {
@@ -103,7 +104,7 @@ import Testing
         #expect(message.contains("look the same"))
     }
 
-    /// Conditions are texts like others, and may have any.
+    /// Conditions are texts like any others, and may have any characters.
     @Test func conditionsThatLookTheSameAreTwo() throws {
         try plain(source, "CREATE TABLE s(id INTEGER PRIMARY KEY, k TEXT)")
         try plain(
@@ -168,7 +169,7 @@ import Testing
         #expect(message.contains("UTF-8"))
     }
 
-    /// U+FFFD is a character like others, and an unrelated table may have what it wants.
+    /// U+FFFD is a character like any other, and a table that has nothing to do with the move may have any text.
     @Test func whatIsValidIsNotRefused() throws {
         try plain(source, "CREATE TABLE s\(Self.definition); INSERT INTO s VALUES (1, '\u{FFFD}', 1), (2, 'x', 2)")
         try plain(target, "CREATE TABLE t\(Self.definition); CREATE VIEW w AS SELECT * FROM t WHERE k = '\u{FFFD}'")
@@ -179,7 +180,7 @@ import Testing
         #expect(try database.fetchValue(String.self, "SELECT hex(x) FROM other") == "E9")
     }
 
-    /// It is made by a program without Midstream, which knows of nothing.
+    /// A program without Midstream makes the view, and knows nothing of the move.
     @Test func aViewThatComesLaterAndIsNotValidIsTold() throws {
         try plain(source, "CREATE TABLE s\(Self.definition); INSERT INTO s VALUES (1, 'x', 1)")
         try plain(target, "CREATE TABLE t\(Self.definition)")
@@ -221,7 +222,7 @@ import Testing
         #expect(Files.size(target) == 0)
     }
 
-    /// What is evaluated is not what the definition says.
+    /// The value of the default is invalid, but the text of the definition is valid.
     @Test func aDefaultThatIsNotValidIsWhatRowsGet() throws {
         try plain(source, "CREATE TABLE s(id INTEGER PRIMARY KEY); INSERT INTO s VALUES (1), (2)")
         try plain(target, "CREATE TABLE t(id INTEGER PRIMARY KEY, k TEXT DEFAULT (CAST(x'e9' AS TEXT)))")
@@ -236,7 +237,7 @@ import Testing
         #expect(texts(try database.fetchAll(rows)) == ["1|text|E9", "2|text|E9"])
     }
 
-    /// Nobody tells its columns.
+    /// Midstream cannot tell the columns of such an index.
     @Test func aUniqueIndexWhoseNameIsNotValidIsHeldTo() throws {
         try plain(
             source,
@@ -255,7 +256,7 @@ import Testing
 
     // MARK: Truth values
 
-    /// SQLite reads rows from before as the integer 1, which no row can be written with.
+    /// For rows from before, SQLite reads the column as the integer 1, which no row can be written with.
     @Test(
         arguments: ["true", "FALSE", "((/* */ true))", "(+(FALSE))"],
         [MigrationVerification.count, .batches, .complete]
