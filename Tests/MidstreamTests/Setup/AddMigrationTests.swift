@@ -4,9 +4,9 @@ import SQLiteFeatures
 import Synchronization
 import Testing
 
-/// What does not fit is told before anything is changed.
+/// A migration that does not fit is reported before anything is changed.
 @Suite struct AddMigrationTests {
-    /// Adds a migration that is to be refused, and checks that it has left nothing behind.
+    /// Adds a migration that must be refused, and checks that it has left nothing behind.
     private func refusal(
         source: String,
         target: String,
@@ -33,7 +33,7 @@ import Testing
         let after = try MovingFixture.objects(old) + MovingFixture.objects(new)
         #expect(before == after, sourceLocation: sourceLocation)
         #expect(database.isMigrated, sourceLocation: sourceLocation)
-        // The database goes on, and so does the source.
+        // The database can be used, and so can the source.
         _ = try database.fetchAll("SELECT * FROM t")
         let plain = try Connection(path: old)
         _ = try plain.fetchAll("SELECT name FROM sqlite_master")
@@ -152,7 +152,7 @@ import Testing
         #expect(error?.code == code && error?.table == "t", "\(condition): \(error.map { "\($0)" } ?? "")")
     }
 
-    /// SQLite limits the depth of an expression, and adds up those of queries within queries.
+    /// SQLite limits the depth of an expression, and adds up the depths of queries within queries.
     @Test(arguments: [100, 180, 250, 990, 998, 1500]) func aConditionOfManyTerms(_ count: Int) throws {
         let folder = TemporaryFolder()
         let terms = (0..<count).map { "x = \($0)" }.joined(separator: " OR ")
@@ -179,7 +179,7 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
     }
 
-    /// The table could not be read, and its source is fenced by then.
+    /// The table could not be read, and by then its source would be fenced.
     @Test(
         arguments: ["abs(x) > 1", "x > 5 AND ABS (y) > 1", "\"abs\"(x) > 1", "x GLOB y"]
             + SQLiteFeature.jsonFunctions.ifAvailable(["json_extract(y, '$.k') > 1", "json_type(y) = 'object'"])
@@ -204,7 +204,7 @@ import Testing
         #expect(try texts(database.fetchAll("SELECT x FROM t")) == ["1", "7"])
     }
 
-    /// What the source generates as it is read counts as if it were said.
+    /// A column that the source generates as it is read counts as if its expression stood in the condition.
     @Test(
         .needs(.generatedColumns),
         arguments: ["x LIKE 'a%'", "abs(x) > 1"],
@@ -217,7 +217,7 @@ import Testing
         let rows = isLike ? "('a'), ('b')" : "(1), (-9223372036854775807 - 1)"
         if way == "stored", !isLike { return }
         let old = try Connection(path: folder.file("old.db"))
-        // SQLite computes it for a new row.
+        // SQLite computes the column for a new row.
         try old.execute("CREATE TABLE s\(way == "stored" ? columns : "(x)")")
         try old.execute("INSERT INTO s(x) VALUES \(rows)")
         if way != "stored" {
@@ -247,7 +247,7 @@ import Testing
         }
     }
 
-    /// The row would be on either side by the clock.
+    /// The clock would decide on which side the row is.
     @Test(
         .enabled(if: Connection.libraryVersionNumber >= 3_020_000),
         arguments: ["julianday(x) < 5", "strftime('%s', \"X\") > '0'", "datetime('2020-01-01', y) > '2020'"]
@@ -307,7 +307,7 @@ import Testing
         let error = #expect(throws: MigrationError.self) { try add(["low": "x <= 2", "high": "x >= 2"]) }
         #expect(error?.code == .foreignState)
         #expect(try MovingFixture.objects(new) == before)
-        // Then right, and one more that is not.
+        // Now the conditions are right; then comes one more that is not.
         try add(["low": "x < 2", "high": "x >= 2"])
         let later = #expect(throws: MigrationError.self) { try add(["low": "x < 2", "other": "x = 3"]) }
         #expect(later?.code == .foreignState)
@@ -343,19 +343,19 @@ import Testing
             try database.fetchValue(Int.self, "SELECT (SELECT count(*) FROM current) * 10 + count(*) FROM archive")
                 == 11
         )
-        // At the next launch nothing begins anew.
+        // At the next launch nothing begins again.
         try add()
         #expect(database.isMigrated)
     }
 }
 
-/// What a closure was told, from whatever thread.
+/// Collects what a closure is told, on any thread.
 final class Collected: Sendable {
     private let lines = Mutex<[String]>([])
     func add(_ line: String) { lines.withLock { $0.append(line) } }
     var all: [String] { lines.withLock { $0 } }
 
-    /// Rows of a table that moves: `x` up to 20.
+    /// A table of which a part can move; `x` is up to 20.
     private func makePartOfTable(_ retirement: SourceRetirement = .drop, isSameFile: Bool = false) throws -> (
         TemporaryFolder, Database, (String?) throws -> Void
     ) {
@@ -383,7 +383,7 @@ final class Collected: Sendable {
         return (folder, database, add)
     }
 
-    /// Those of the second would be missing from what statements read, and nobody would be told.
+    /// The rows of the second condition would be missing from what statements read, and nobody would be told.
     @Test func otherRowsAreNotAskedForWhileSomeMove() throws {
         let (folder, database, add) = try makePartOfTable()
         defer { _ = folder }
@@ -394,7 +394,7 @@ final class Collected: Sendable {
             #expect(error?.code == .misuse)
             #expect(error?.message.contains("the rows that meet a = 0") == true)
         }
-        // The same, written differently.
+        // This is the same condition, written differently.
         try add("A=0 -- none")
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 6)
         try finishMigration(database)
@@ -407,7 +407,7 @@ final class Collected: Sendable {
         try add("a = 0")
         try finishMigration(database)
         try database.execute("DELETE FROM t WHERE x = 3; UPDATE t SET a = 7 WHERE x = 6")
-        // Those that have moved are not brought back by asking for them again.
+        // A migration that asks for moved rows again does not bring them back.
         for (condition, code) in [(nil, MigrationError.Code.keyCollision), ("x = 3", .foreignState)] {
             let error = #expect(throws: MigrationError.self) { try add(condition) }
             #expect(error?.code == code)
@@ -430,7 +430,7 @@ final class Collected: Sendable {
         if isSameFile, stays { #expect(throws: SQLiteError.self) { try database.execute("DELETE FROM s") } }
     }
 
-    /// What is kept of a table that has moved is written by nobody: rows would end where they cannot be reached.
+    /// Nobody can write what is kept of a table that has moved: such rows would end where they cannot be reached.
     @Test(arguments: [false, true]) func aTableWhoseRowsHaveMovedTakesNone(_ isSameFile: Bool) throws {
         let folder = TemporaryFolder()
         let create = "CREATE TABLE t(id INTEGER PRIMARY KEY, v);"
@@ -452,7 +452,7 @@ final class Collected: Sendable {
         #expect(error?.code == .misuse)
         #expect(error?.message.contains("table t is moving to table u of") == true, "\(error?.message ?? "none")")
         #expect(try new.fetchValue(Int.self, "SELECT count(*) FROM u") == 1)
-        // Made anew, it is any other table.
+        // Made anew, the table is like any other.
         try middle.execute("DROP TABLE t;" + create)
         try middle.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = $0.name == "t" ? "t" : nil }
         try finishMigration(middle)
@@ -486,7 +486,7 @@ final class Collected: Sendable {
         #expect(try database.fetchValue(Int.self, "SELECT sum(v) FROM c") == 3)
     }
 
-    /// Those that had moved before have changed since, or are no more.
+    /// Rows that had moved before have changed since, or have been deleted.
     @Test(arguments: [false, true]) func whatFollowsDoesNotReturn(_ isSameFile: Bool) throws {
         let (folder, database, add) = try makePartOfTable(.keep, isSameFile: isSameFile)
         defer { _ = folder }
@@ -503,7 +503,7 @@ final class Collected: Sendable {
 
     // MARK: Texts that are equal to Swift
 
-    /// An accented letter, and a letter with an accent.
+    /// An accented letter, and a letter with an accent of its own.
     private static let twins = ["\u{e9}", "e\u{301}"]
 
     @Test func filesWhoseNamesLookTheSameAreTwo() throws {
@@ -549,7 +549,7 @@ final class Collected: Sendable {
         #expect(error?.code == .unsupported)
     }
 
-    /// To Swift, the quote is another character then.
+    /// To Swift, a quote with an accent is another character.
     @Test func aQuoteMayHaveAnAccent() throws {
         let folder = TemporaryFolder()
         let file = folder.file("o'\u{301}ld.db")
@@ -569,7 +569,7 @@ final class Collected: Sendable {
         #expect(try database.fetchValue(Int.self, sql) == 3)
     }
 
-    /// No row that is made so can be changed so that it fits, nor go back once others have come.
+    /// A row that is made so cannot be changed so that it fits, nor can it go back once others have come.
     @Test(arguments: ["b + 1", "NULL", "default"]) func aColumnThatIsMadeNullAndMayNotBe(_ made: String) throws {
         let folder = TemporaryFolder()
         let (old, new) = (folder.file("old.db"), folder.file("new.db"))

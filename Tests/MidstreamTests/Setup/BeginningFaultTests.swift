@@ -3,10 +3,10 @@ import MidstreamTesting
 import SQLiteConnection
 import Testing
 
-/// Whatever fails while a migration begins leaves both files as they were, or is finished when the target is opened next; and
-/// until then no row can take the key of one that is to come.
+/// Whatever fails while a migration begins, both files are as they were, or the beginning is finished when the target
+/// is opened next. Until then no row can take the key of a row that is to come.
 ///
-/// `MIDSTREAM_FAULTS_FULL=1` has each operation fail in turn, otherwise a few of each kind do.
+/// With `MIDSTREAM_FAULTS_FULL=1`, each operation fails in turn; otherwise a few of each kind fail.
 @Suite struct BeginningFaultTests {
     /// Which file's operations fail.
     enum Side: String, CaseIterable, Codable, Sendable { case source, target, both }
@@ -20,7 +20,7 @@ import Testing
             "\(operation)\(code.map { " \($0)" } ?? "")\(isPersistent ? ", lasting" : "")"
         }
 
-        /// With errors of permissions: to open a file fails with `.readOnly` where it is opened to be read.
+        /// These include errors of permissions: opening a file fails with `.readOnly` if the file is opened to be read.
         static let all: [Kind] = [true, false].flatMap { isPersistent in
             FileOperation.allCases.map { Kind(operation: $0, isPersistent: isPersistent) }
                 + [
@@ -38,7 +38,7 @@ import Testing
         let folder = TemporaryFolder()
         await #expect(processExitsWith: .success) { [side, isWAL, path = folder.path as String] in
             try FailingVFS.register()
-            // Each kind has its turn with one side, mode and retirement or another.
+            // Each kind has its turn with some side, mode and retirement.
             var turn = (Side.allCases.firstIndex(of: side) ?? 0) * 2 + (isWAL ? 1 : 0)
             for kind in Kind.all {
                 for retirement in [SourceRetirement.drop, .keep] {
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    /// One of so many runs is made.
+    /// One run of this many is made.
     private static let share = 12
     private static let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT UNIQUE);"
 
@@ -71,7 +71,7 @@ import Testing
         for number in numbers { _ = try run.begin(failing: number) }
     }
 
-    /// A pair of files that a migration begins in, with one fault.
+    /// A pair of files in which a migration begins, with one fault.
     private struct Run {
         let kind: Kind
         let side: Side
@@ -101,11 +101,12 @@ import Testing
             try database.addMigration(source: .file(source), retirement: retirement) { $0.sourceTable = $0.name }
         }
 
-        /// What a file has, and whether it has a WAL.
+        /// A file's objects, and whether the file has a WAL.
         private func state(_ path: String) throws -> [String] {
             let connection = try Connection(path: path, options: OpenOptions(access: .readOnly))
             defer { connection.close() }
-            // The source may have been claimed by a commit that has failed, which shows later: this notes it.
+            // A commit that failed may have claimed the source all the same, which shows later. The table that is left
+            // out notes this.
             return try connection.fetchAll(
                 "SELECT name || ' ' || coalesce(sql, '') FROM sqlite_master WHERE name <> 'midstream_unreleased' ORDER BY 1"
             )
@@ -143,7 +144,7 @@ import Testing
             return count
         }
 
-        /// A row that has the key of one that is to come is refused, unless nothing is to come.
+        /// A row that has the key of a row to come is refused, unless no row is to come.
         private func expectNoHole(_ database: Database, _ number: Int) throws {
             let isTaken = (try? database.execute("INSERT INTO t VALUES (2, 'z')")) != nil
             guard isTaken else { return }
@@ -152,7 +153,7 @@ import Testing
             try database.execute("DELETE FROM t WHERE id = 2")
         }
 
-        /// The next launch begins it, or finds that it has begun.
+        /// The next launch begins the migration, or finds that it has begun.
         private func expectWhole(_ number: Int) throws {
             let database = try Database(path: target)
             defer { database.close() }

@@ -10,9 +10,10 @@ import Testing
     import Darwin
 #endif
 
-/// What others do while a migration begins.
+/// What other processes do while a migration begins.
 @Suite struct BeginningTests {
-    /// Another process adds the same migration between the look at what is stored and the storing.
+    /// Another process adds the same migration after this one has read the stored state, and before this one stores its
+    /// own.
     @Test func twoThatAddTheSameMigrationAtOnceBeginOne() throws {
         let fixture = try MovingFixture(rows: 50)
         let first = try Database(path: fixture.target)
@@ -31,7 +32,8 @@ import Testing
         #expect(try MovingFixture.count("accounts", in: fixture.target) == 50)
     }
 
-    /// Who finds a migration that another process is about to begin begins it too, and does not go on without its rows.
+    /// A process that finds a migration which another process is about to begin begins it, too. It does not go on
+    /// without the rows.
     @Test func whoeverAddsAMigrationSeesAllRows() async throws {
         for _ in 0..<60 {
             let fixture = try MovingFixture(rows: 50)
@@ -49,7 +51,7 @@ import Testing
         }
     }
 
-    /// A claim of the source that the target does not know any more would keep everybody out for ever.
+    /// If the source had a claim that the target does not know any more, the claim would keep everybody out for ever.
     @Test func whoCancelsWhatIsAboutToBeginTakesNoClaimFromIt() async throws {
         for _ in 0..<30 {
             let fixture = try MovingFixture(rows: 20)
@@ -68,7 +70,7 @@ import Testing
                     do {
                         try other.cancelMigration()
                     } catch let error as MigrationError where error.code == .unsupported {
-                        // All of its rows have moved.
+                        // All rows of the table have moved.
                     }
                 }
             }
@@ -81,11 +83,11 @@ import Testing
         }
     }
 
-    /// A backup program that takes the files alone, or who thinks that the others are of no use.
+    /// A backup program may take the database files alone, or somebody may think that the other files are of no use.
     @Test(arguments: [0, 1, 2]) func aWALThatIsLeftBehindKeepsNothingClosed(_ which: Int) throws {
         let fixture = try MovingFixture(rows: 50)
         let database = try fixture.open()
-        // As when the process dies: the files are copied while it is open.
+        // The files are as when the process dies: they are copied while the database is open.
         let folder = TemporaryFolder()
         for (index, file) in [fixture.source, fixture.target].enumerated() {
             let name = folder.file(file.split(separator: "/").last.map(String.init) ?? "")
@@ -103,7 +105,7 @@ import Testing
         #expect(try copy.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
     }
 
-    /// It is called in the midst of what these would wait for.
+    /// The filter is called in the midst of work for which these calls would wait.
     @Test func aFilterThatAsksItsOwnDatabaseIsTold() throws {
         let fixture = try MovingFixture(rows: 50)
         let database = try Database(path: fixture.target)
@@ -123,11 +125,11 @@ import Testing
         }
         #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
         try finishMigration(database)
-        // It comes to its end.
+        // This call comes to its end.
         try database.addMigration(source: .file(source), allowsNoTables: true) { _ in database.close() }
     }
 
-    /// All readers wait for the migration that is being added, and its filter reads.
+    /// All readers wait for the migration that is being added, while its filter reads.
     @Test(.timeLimit(.minutes(1))) func aFilterReadsWhileAllReadersWaitForIt() async throws {
         let fixture = try MovingFixture(rows: 50)
         var configuration = DatabaseConfiguration()
@@ -158,7 +160,8 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
     }
 
-    /// Another process moves the table from beginning to end between the look at what is stored and the storing.
+    /// Another process moves the whole table after this one has read the stored state, and before this one stores its
+    /// own.
     @Test func whatHasMovedWhileItIsAddedIsNotBegunAgain() async throws {
         let fixture = try MovingFixture(rows: 50, isSameFile: true)
         let database = try Database(path: fixture.target)
@@ -192,7 +195,7 @@ import Testing
         #expect(try database.stepMigration().isFinished)
     }
 
-    /// A file that is to stay is missed.
+    /// This file was to stay, so it is missed.
     @Test func aSourceThatGoesWhileItIsAddedIsAnError() throws {
         let fixture = try MovingFixture(rows: 50)
         let database = try Database(path: fixture.target)
@@ -206,9 +209,10 @@ import Testing
         #expect(error?.message.contains("there is no source file") == true)
     }
 
-    /// The fixture's files as they are when the process dies while somebody holds the source, so that the beginning is cut short.
+    /// Leaves the fixture's files as they are if the process dies while another connection holds the source: the
+    /// beginning is cut short.
     ///
-    /// - Parameter isClaimed: Whether it dies later, when the source has been claimed.
+    /// - Parameter isClaimed: Whether the process dies later, when it has claimed the source.
     private func cutShort(
         _ fixture: MovingFixture,
         retirement: SourceRetirement = .drop,
@@ -238,7 +242,7 @@ import Testing
         try #require(isStarting)
     }
 
-    /// Runs a body while there is another file in the source's place, which is no database.
+    /// Runs `body` while another file, which is no database, is in the source's place.
     private func withoutSource<Result>(_ fixture: MovingFixture, _ body: () throws -> Result) throws -> Result {
         Files.moveDatabase(fixture.source, to: fixture.source + "-aside")
         for _ in 0..<512 { Files.mark(fixture.source) }
@@ -249,7 +253,7 @@ import Testing
         return try body()
     }
 
-    /// Its process has died. A loop over steps would go on for ever.
+    /// The process that began the migration has died. Without an error, a loop over steps would go on for ever.
     @Test(arguments: ["missing", "locked", "changed"])
     func stepsTellThatATableCannotBeginAndGoOnWhenItCan(_ way: String) async throws {
         let fixture = try MovingFixture(rows: 50)
@@ -291,7 +295,7 @@ import Testing
         #expect(sum == (way == "changed" ? 0 : fixture.total))
     }
 
-    /// It would go on without the rows, and might write some that have the same keys.
+    /// Otherwise the application would go on without the rows, and might write rows that have the same keys.
     @Test func whoAddsWhatCannotBeReachedYetIsTold() async throws {
         let fixture = try MovingFixture(rows: 50)
         try await cutShort(fixture)
@@ -307,7 +311,7 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
     }
 
-    /// The source would have a claim that no target knows, and be closed for ever.
+    /// Otherwise the source would have a claim that no target knows, and would be closed for ever.
     @Test func aSourceThatMayBeClaimedIsNotForgotten() async throws {
         let fixture = try MovingFixture(rows: 50)
         try await cutShort(fixture, isClaimed: true)
@@ -326,7 +330,7 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == 50)
     }
 
-    /// Nor does it where the application says where the source is.
+    /// A missing source keeps nothing closed, even if the application says where the source is.
     @Test func aSourceThatIsLookedForKeepsNothingClosed() async throws {
         let fixture = try MovingFixture(rows: 50)
         try await cutShort(fixture)
@@ -338,7 +342,7 @@ import Testing
         }
     }
 
-    /// Of two that begin to take the same rows, one dies before it has claimed them.
+    /// Two targets begin to take the same rows, and the process of one dies before it has claimed them.
     @Test func rowsThatAnotherTargetHasClaimedKeepNothingClosed() async throws {
         let fixture = try MovingFixture(rows: 50)
         try await cutShort(fixture)
@@ -353,7 +357,7 @@ import Testing
         #expect(try faster.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
     }
 
-    /// Before it goes on, a row gets a key of the source's.
+    /// Before the beginning goes on, a row of the target gets a key that a row of the source has.
     @Test func aRowThatCollidesByNowIsToldAndNothingBegins() async throws {
         let fixture = try MovingFixture(rows: 50)
         let before = try MovingFixture.objects(fixture.source)
@@ -372,7 +376,8 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
     }
 
-    /// What it was checked by is another table by the time that it is fenced. Its values would be dropped with the source.
+    /// When the source is fenced, its table is not the one that was checked. Values of the new table would be dropped
+    /// with the source.
     @Test(
         arguments: [
             (
@@ -426,7 +431,7 @@ import Testing
         }
     }
 
-    /// No row of it is in the target, so that the database is as it was before.
+    /// No row of the source is in the target, so the database is as it was before.
     @Test(arguments: [SourceRetirement.drop, .deleteFileWhenEmpty])
     func aSourceThatIsGoneBeforeItIsFencedKeepsNothingClosed(_ retirement: SourceRetirement) async throws {
         let fixture = try MovingFixture(rows: 50)
@@ -441,23 +446,24 @@ import Testing
         }
         #expect(error?.code == .sourceUnavailable)
         try database.execute("DELETE FROM accounts")
-        // It comes back.
+        // The source comes back.
         Files.copyDatabase(fixture.source + "-kept", to: fixture.source)
         try MovingFixture.addMigration(database, fixture.source, retirement: retirement)
         #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
         database.close()
-        // It does not.
+        // The source does not come back.
         Files.copyDatabase(fixture.target + "-kept", to: fixture.target)
         Files.removeDatabase(fixture.source)
         database = try Database(path: fixture.target)
         try database.cancelMigration()
-        // But for a note, should it come back after all.
+        // Only a note stays, in case the source comes back after all.
         let rest = try MovingFixture.objects(fixture.target).filter { !$0.hasPrefix("table midstream_unreleased ") }
         #expect(rest == before)
         #expect(database.isMigrated)
     }
 
-    /// It had been claimed, and its migration is cancelled while it is not there: a volume, say, that is not mounted.
+    /// The source had been claimed. Its migration is cancelled while the source is away, for instance on a volume that
+    /// is not mounted.
     @Test(arguments: [SourceRetirement.drop, .deleteFileWhenEmpty], ["add", "add another", "cancel", "open"])
     func aSourceThatComesBackAfterItsMigrationWasCancelledIsFree(_ retirement: SourceRetirement, _ way: String)
         async throws
@@ -492,7 +498,8 @@ import Testing
         #expect(try MovingFixture.objects(fixture.target) == before)
     }
 
-    /// It has been claimed, and is away while the database is used. What is in its place says nothing of the claim.
+    /// The source has been claimed, and is away while the database is used. The file in its place says nothing of the
+    /// claim.
     @Test(
         arguments: ["x", "CREATE TABLE old_accounts(id INTEGER PRIMARY KEY, more)"],
         ["open", "cancel", "note, open", "note, cancel", "note, add"]
@@ -519,7 +526,7 @@ import Testing
         Files.removeDatabase(fixture.source)
         Files.moveDatabase(fixture.source + "-away", to: fixture.source)
         database = try Database(path: fixture.target)
-        // Nobody is kept from it any more.
+        // Nobody is kept from the source any more.
         try Connection(path: fixture.source).execute("UPDATE old_accounts SET amount = amount")
         try MovingFixture.addMigration(database, fixture.source)
         #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
@@ -527,7 +534,7 @@ import Testing
         #expect(try MovingFixture.objects(fixture.target).filter { $0.contains("midstream") } == [])
     }
 
-    /// An old build makes a new one while the claimed one is away, with the same tables.
+    /// While the claimed source is away, an old build makes a new file with the same tables.
     @Test(arguments: [SourceRetirement.drop, .deleteFileWhenEmpty, .keep], [0, 3])
     func aBeginningDoesNotGoOnInAnotherFile(_ retirement: SourceRetirement, _ rows: Int) async throws {
         let fixture = try MovingFixture(rows: 50)
@@ -541,7 +548,7 @@ import Testing
                 """
         )
         do {
-            // The new one moves under a number of its own.
+            // The new file's tables move under another migration id.
             let database = try Database(path: fixture.target)
             try MovingFixture.addMigration(database, fixture.source, retirement: retirement)
             #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == rows)
@@ -550,7 +557,7 @@ import Testing
         Files.removeDatabase(fixture.source)
         Files.moveDatabase(fixture.source + "-away", to: fixture.source)
         do {
-            // What has moved from the other one is not taken for this one's.
+            // What has moved from the new file is not taken for what was to move from the claimed one.
             let database = try? Database(path: fixture.target)
             try? database.map { try MovingFixture.addMigration($0, fixture.source, retirement: retirement) }
             for _ in 0..<20 { _ = try? database?.stepMigration() }
@@ -564,7 +571,8 @@ import Testing
         #expect(left == fixture.total || moved == fixture.total)
     }
 
-    /// The claimed file was copied to another volume and deleted: file systems on disks give its inode to the next one.
+    /// The claimed file was copied to another volume and deleted. File systems on disks then give its inode to the next
+    /// file.
     @Test(arguments: ["open", "cancel"]) func aFileThatGetsTheInodeOfTheClaimedOneIsAnother(_ way: String) async throws
     {
         let fixture = try MovingFixture(rows: 50, in: TemporaryFolder(under: Files.diskFolder))
@@ -592,7 +600,7 @@ import Testing
         #expect(try MovingFixture.objects(fixture.target).filter { $0.contains("midstream") } == [])
     }
 
-    /// The file that was to be claimed is there without a claim: it has none.
+    /// The file that was to be claimed is there, and has no claim.
     @Test func aFileThatWasNotClaimedIsForgottenWhenItIsBack() async throws {
         let fixture = try MovingFixture(rows: 50)
         let before = try MovingFixture.objects(fixture.target)
@@ -623,7 +631,7 @@ import Testing
         #expect(try MovingFixture.objects(fixture.target) == before)
     }
 
-    /// A file that cannot be looked at may be there, with rows.
+    /// If a file cannot be looked at, it may be there, with rows.
     @Test(arguments: [SourceRetirement.drop, .deleteFileWhenEmpty], [false, true])
     func aSourceThatCannotBeLookedAtIsNotTakenForOneThatIsGone(_ retirement: SourceRetirement, _ isAll: Bool) throws {
         let folder = TemporaryFolder()
@@ -671,7 +679,7 @@ import Testing
         #expect(try again.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
     }
 
-    /// A copy knows of the same claim, and of nothing that has come since.
+    /// The copy knows the same claim, but nothing that has come since.
     @Test(arguments: ["open", "cancel", "add"]) func aCopyOfTheTargetTakesNoClaimBackThatIsNotItsOwn(_ way: String)
         async throws
     {
@@ -703,7 +711,7 @@ import Testing
         #expect(try MovingFixture.count("accounts", in: fixture.target) == 50)
     }
 
-    /// With its folder, and by a path that leads there from elsewhere.
+    /// The folder is missing as well, also when the path leads to it through a link.
     @Test(arguments: [true, false]) func aSourceThatIsAboutToBeginIsMissedWithItsFolder(_ isLink: Bool) async throws {
         let folder = TemporaryFolder()
         for name in ["old", "new"] { mkdir(folder.file(name), 0o755) }
@@ -759,7 +767,7 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
     }
 
-    /// Rows that do not fit come into the source, which nothing refuses until it is fenced.
+    /// Rows that do not fit come into the source. Nothing refuses them until the source is fenced.
     @Test(
         arguments: [
             (
@@ -816,7 +824,7 @@ import Testing
         try old.execute("UPDATE o SET a = a || '!'")
     }
 
-    /// The target's table is another one by then.
+    /// By then, the target's table is another one.
     @Test func aTargetThatIsChangedWhileItIsAddedIsCheckedAgain() async throws {
         let fixture = try MovingFixture(rows: 50)
         let database = try Database(path: fixture.target)
@@ -844,7 +852,7 @@ import Testing
         let fixture = try MovingFixture(rows: 20)
         let threads = Threads()
         let old = try Connection(path: fixture.source)
-        // Without a WAL, whoever looks at the file in that instant keeps it from committing.
+        // Without a WAL, a connection that looks at the file in that instant keeps this one from committing.
         old.setBusyTimeout(milliseconds: 5000)
         try old.execute("BEGIN IMMEDIATE")
         try old.execute("UPDATE old_accounts SET amount = 101")
@@ -858,7 +866,8 @@ import Testing
         await threads.join()
     }
 
-    /// From a file to another one and back, and there again: what a source has told of its former table is not of the new one.
+    /// The table moves from one file to another and back, again and again. What a source has recorded of its former
+    /// table does not count for the new one.
     @Test func whatHasMovedAndIsMadeAnewMovesAgain() throws {
         let folder = TemporaryFolder()
         let files = [folder.file("a.db"), folder.file("b.db")]
@@ -877,14 +886,14 @@ import Testing
             try database.addMigration(source: .file(source)) { if $0.name == "t" { $0.sourceTable = "t" } }
             #expect(texts(try database.fetchAll("SELECT a FROM t ORDER BY id")) == ["x", "y", "z"], "leg \(leg)")
             try finishMigration(database)
-            // The next launch.
+            // This is the next launch.
             try database.addMigration(source: .file(source)) { if $0.name == "t" { $0.sourceTable = "t" } }
             #expect(texts(try database.fetchAll("SELECT a FROM t ORDER BY id")) == ["x", "y", "z"], "leg \(leg)")
             database.close()
         }
     }
 
-    /// What is remembered of the first is no other source of the table.
+    /// The record of the first move is no other source of the table.
     @Test(arguments: [nil, ["t"]]) func whatMovesAgainCanBeCancelledBesideAnotherMove(_ names: [String]?) throws {
         let folder = TemporaryFolder()
         let create = "(id INTEGER PRIMARY KEY, a)"
@@ -922,7 +931,7 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t2") == (names == nil ? 0 : 50))
     }
 
-    /// A chain that has ended is no chain of tables that are made anew under the names.
+    /// If a chain has ended, tables that are made anew under its tables' names are not part of it.
     @Test func whatIsMadeAnewAfterAChainMovesAgain() throws {
         let folder = TemporaryFolder()
         let (first, middle, last) = (folder.file("a.db"), folder.file("b.db"), folder.file("c.db"))
@@ -950,7 +959,8 @@ import Testing
         #expect(texts(try database.fetchAll("SELECT * FROM t")) == ["7|new"] && database.isMigrated)
     }
 
-    /// A source that was dropped when its rows had moved, and made anew while others move still, is another table.
+    /// A source's table was dropped when its rows had moved, and made anew while other tables still move. It is another
+    /// table then.
     @Test(arguments: [true, false]) func whatIsMadeAnewBesideAnotherMoveMovesAgain(_ isSameFile: Bool) throws {
         let folder = TemporaryFolder()
         let create = "(id INTEGER PRIMARY KEY, kind)"
@@ -984,12 +994,12 @@ import Testing
         if !isSameFile { again.close() }
         try add("second", from: "s", "kind = 2")
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM second") == 2)
-        // The same two tables as before.
+        // These are the same two tables as before.
         try add("first", from: "s", "kind = 1")
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM first") == 6)
         try finishMigration(database)
         let count = try Connection(path: isSameFile ? folder.file("new.db") : folder.file("old.db"))
-        // Those of the third kind are nobody's.
+        // The rows of the third kind belong to no migration.
         #expect(try count.fetchValue(Int.self, "SELECT count(*) FROM s") == 6)
         #expect(
             try database.fetchAll("SELECT (SELECT count(*) FROM first), (SELECT count(*) FROM second)").map(\.values)
@@ -997,7 +1007,7 @@ import Testing
         )
     }
 
-    /// As many rows as had moved from the table of that name are nobody's.
+    /// As many rows belong to no migration as had moved from the former table of that name.
     @Test func rowsOfATableThatIsMadeAnewAreNotCountedAsMoved() throws {
         let folder = TemporaryFolder()
         let create = "(id INTEGER PRIMARY KEY, kind)"
@@ -1022,7 +1032,7 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM s WHERE kind = 3") == 4)
     }
 
-    /// A table that is created later is asked about, and nothing else begins anew with it.
+    /// The filter is asked about a table that is created later, and nothing else begins again with it.
     @Test func whatAnotherProcessHasCancelledDoesNotBeginAgain() throws {
         let fixture = try MovingFixture(rows: 50)
         let old = try Connection(path: fixture.source)
@@ -1046,7 +1056,7 @@ import Testing
         #expect(try first.fetchValue(Int64.self, "SELECT count(*) FROM other") == 1)
     }
 
-    /// An old build that makes a source's table anew has taken its fence away. The rows have moved all the same.
+    /// An old build that makes the source's table anew has removed the fence. The rows have moved all the same.
     @Test func whatWasKeptDoesNotMoveAgain() throws {
         let fixture = try MovingFixture(rows: 20)
         for launch in 0..<3 {

@@ -9,7 +9,7 @@ import Testing
     import Darwin
 #endif
 
-/// What else happens to the three files while a table moves on from the second to the third.
+/// What else may happen to the three files while a table moves on from the second to the third.
 @Suite struct ChainOfFilesEdgeTests {
     private let folder = TemporaryFolder()
 
@@ -49,7 +49,8 @@ import Testing
         texts(try database.fetchAll("SELECT id FROM \(table) ORDER BY id"))
     }
 
-    /// A process has taken its claim on the middle back, and has died before it could give back what it had taken over with that.
+    /// A process has taken back its claim on the middle file, and died before it could give back what it had taken over
+    /// with the claim.
     @Test func theFirstSourceIsGivenBackByWhoFindsNoClaim() throws {
         try begin(moved: 3)
         let file = try #require(FilePath.lastingIdentity(folder.file("new.db")))
@@ -75,7 +76,8 @@ import Testing
 
     // MARK: The middle
 
-    /// It reads the first source for the first time when both are moved, and would find a view in its place.
+    /// The reader reads the first source for the first time after both tables have moved. It would find a view in the
+    /// table's place.
     @Test func aReaderOfTheMiddleKeepsWhatItSees() throws {
         try begin(moved: 3)
         let middle = try openMiddle()
@@ -121,7 +123,7 @@ import Testing
         #expect(try keys(database, "c") == Self.all)
     }
 
-    /// Its program adds its migration at each launch.
+    /// The middle file's program adds its migration at each launch.
     @Test(arguments: [SourceRetirement.drop, .keep], [true, false])
     func theMiddleIsLaunchedAsBefore(_ retirement: SourceRetirement, _ isWhole: Bool) throws {
         try begin(moved: 3, retirement: retirement)
@@ -147,7 +149,7 @@ import Testing
         #expect(left.isEmpty)
     }
 
-    /// A file that has a source of its own to retire yet is not deleted with its last table.
+    /// A file whose own source still has to be retired is not deleted with the file's last table.
     @Test func aMiddleWithWorkLeftIsNotDeleted() throws {
         try begin(moved: 0, retirement: .deleteFileWhenEmpty)
         let middle = try openMiddle()
@@ -192,7 +194,7 @@ import Testing
         }
         try database.addMigration(source: source("new.db"), filter: Self.third)
         #expect(try keys(database, "c") == Self.all && keys(database, "d").isEmpty)
-        // Of another file either.
+        // No other file can take the rows either.
         let fourth = try Database(path: folder.file("fourth.db"))
         try fourth.execute("CREATE TABLE c\(Self.columns)")
         #expect(throws: MigrationError.self) {
@@ -215,7 +217,7 @@ import Testing
         #expect(try keys(database, "b") == Self.all)
     }
 
-    /// SQLite attaches ten files at most.
+    /// SQLite attaches at most ten files.
     @Test func whatIsRefusedLeavesNothingAttached() throws {
         try begin(moved: 3)
         let database = try Database(path: folder.file("third.db"))
@@ -232,7 +234,7 @@ import Testing
         #expect(try keys(database, "c") == Self.all)
     }
 
-    /// It is the last table that refuses rows, and what is said of it that counts.
+    /// The last table refuses rows, so the policy of the last move counts.
     @Test func thePolicyIsThatOfTheLastMove() throws {
         try begin(moved: 3)
         let database = try Database(path: folder.file("third.db"))
@@ -247,7 +249,7 @@ import Testing
         #expect(try keys(database, "c") == Self.all.filter { !["2", "8"].contains($0) })
     }
 
-    /// Two add what one of them finds refused at the moment, and the other not.
+    /// Two processes add a migration that is refused to one of them at the moment, and not to the other.
     @Test(arguments: [true, false]) func whatOneWithdrawsIsNotTakenFromTheOther(_ isChain: Bool) async throws {
         for round in 0..<8 {
             for file in ["old.db", "new.db", "third.db"] { Files.removeDatabase(folder.file(file)) }

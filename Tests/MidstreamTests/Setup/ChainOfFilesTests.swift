@@ -2,7 +2,7 @@ import Midstream
 import SQLiteConnection
 import Testing
 
-/// Tables that move on into a third file before they have come to be whole in the second.
+/// Tables that move on into a third file before all their rows have come into the second.
 @Suite struct ChainOfFilesTests {
     private let folder = TemporaryFolder()
 
@@ -29,7 +29,7 @@ import Testing
 
     private static let rows = (1...9).map { "(\($0), 'n\($0)', '0\($0)')" }.joined(separator: ", ")
 
-    /// Makes the first two files, and moves so many rows.
+    /// Makes the first two files, and moves the given number of rows.
     private func begin(moved: Int64, isKeyed: Bool = false, converts: Bool = false) throws -> Connection {
         let columns = isKeyed ? Self.keyed : Self.columns
         let middle = converts ? "(id INTEGER PRIMARY KEY, name TEXT UNIQUE, n INTEGER)" : columns
@@ -93,7 +93,7 @@ import Testing
             try native.execute(sql)
             try expectSame()
             try database.stepMigration(rows: 1)
-            // The next launch says the same.
+            // The next launch makes the same calls.
             database.close()
             database = try openThird()
             try expectSame()
@@ -107,22 +107,23 @@ import Testing
             #expect(try MovingFixture.count(table, in: folder.file(file)) == 0)
             #expect(try objects(file).contains { $0.contains("midstream_fence") })
         }
-        // What is left in the middle is its claims, and what belongs to nobody.
+        // The middle file keeps its claims, and what belongs to nobody.
         #expect(
             try objects("new.db").filter { $0.contains("midstream_state") || $0.contains("midstream_ledger") } == []
         )
-        // Every launch says the same, of files that have given everything.
+        // Every launch makes the same calls, for files that have given everything.
         try openThird().close()
         let middle = try Database(path: folder.file("new.db"))
         try middle.addMigration(source: old, filter: Self.second)
         #expect(middle.isMigrated)
     }
 
-    /// Whoever still opens the second file sees the table as it was when it moved on, and is refused to write it.
+    /// A connection that still opens the second file sees the table as it was when it moved on. Its writes of the table
+    /// are refused.
     @Test(arguments: [0, 3] as [Int64]) func theMiddleIsReadAsItWasAndNotWritten(_ moved: Int64) throws {
         let native = try begin(moved: moved)
         let whole = texts(try native.fetchAll("SELECT * FROM b ORDER BY id"))
-        // One that had it open before, in the midst of a transaction too.
+        // This connection had the file open before, also in the midst of a transaction.
         let before = try Database(path: folder.file("new.db"))
         let third = try Database(path: folder.file("third.db"))
         try third.execute("CREATE TABLE c\(Self.last)")
@@ -161,7 +162,7 @@ import Testing
         #expect(try MovingFixture.count("c", in: folder.file("third.db")) == 9)
     }
 
-    /// A third file is the source of a fourth, all the way at once.
+    /// The third file is the source of a fourth, and the tables move all the way at once.
     @Test func aChainMayBeLong() throws {
         _ = try begin(moved: 2)
         let third = try Database(path: folder.file("third.db"))
@@ -184,7 +185,7 @@ import Testing
         }
     }
 
-    /// The third file, when all rows of the first one are in it, and others are yet to come.
+    /// Opens the third file when it has all rows of the first one, and others are still to come.
     private func openThirdWithAllOfTheFirst(_ retirement: SourceRetirement = .drop) throws -> Database {
         _ = try begin(moved: 8)
         let third = try Database(path: folder.file("third.db"))
@@ -198,8 +199,8 @@ import Testing
         return third
     }
 
-    /// The first source's rows are all there, and those of the second move on within the file: the first one goes no sooner than the
-    /// second, which its own file shows with them.
+    /// The first source's rows are all there, and those of the second file move on within the third. The first source
+    /// must not go before the second, whose own file shows it together with the first one's rows.
     @Test func aSourceStaysWhileTheMiddleOfItsChainIsRead() throws {
         let third = try openThirdWithAllOfTheFirst()
         let middle = try Database(path: folder.file("new.db"))
@@ -213,7 +214,7 @@ import Testing
             #expect(texts(try another.fetchAll("SELECT * FROM b ORDER BY id")) == expected)
             another.close()
             #expect(texts(try third.fetchAll("SELECT * FROM d ORDER BY id")) == rows)
-            // What the first source has been asked for is there.
+            // This asks the first source for all that is wanted of it.
             try third.stepMigration(rows: 1, of: "c")
         }
         #expect(try third.readMigrationProgress().tables.contains { $0.sourceTable == "b" && $0.phase == .copying })
@@ -226,8 +227,8 @@ import Testing
         #expect(try objects("third.db").filter { $0.contains("midstream") } == [])
     }
 
-    /// The first source stays the third file's when the fourth takes over what is to come from the second, whose application says
-    /// what it has always said.
+    /// The fourth file takes over what is still to come from the second. The first source stays the third file's, and
+    /// that file's application makes the same calls as ever.
     @Test func whatHasMovedOnTwiceIsSaidAgain() throws {
         let third = try openThirdWithAllOfTheFirst(.keep)
         let rows = texts(try third.fetchAll("SELECT * FROM c ORDER BY id"))
@@ -247,14 +248,14 @@ import Testing
         try finishMigration(fourth)
         try sayAgain()
         #expect(texts(try fourth.fetchAll("SELECT * FROM d ORDER BY id")) == rows)
-        // The third one has yet to tell the first that it is done.
+        // The third file has yet to tell the first one that it is done.
         let again = try Database(path: folder.file("third.db"))
         try finishMigration(again)
         try sayAgain()
         #expect(texts(try fourth.fetchAll("SELECT * FROM d ORDER BY id")) == rows)
     }
 
-    /// The middle of the three is a table that has itself stayed when its rows went on within the file.
+    /// The middle one of the three tables has itself stayed when its rows went on within the file.
     @Test func whatHasMovedOnWithinItsFileIsSaidAgain() throws {
         let source = try Connection(path: folder.file("old.db"))
         try source.execute(script: "CREATE TABLE a\(Self.columns); INSERT INTO a VALUES \(Self.rows)")
@@ -287,7 +288,7 @@ import Testing
         #expect(try third.fetchValue(Int.self, "SELECT count(*) FROM c") == 9)
     }
 
-    /// What cannot go on is refused, and nothing has changed.
+    /// A table that cannot go on is refused, and nothing has changed.
     @Test(arguments: ["collision", "shape", "cancelled", "condition", "set aside"])
     func whatCannotMoveOnIsRefused(_ why: String) throws {
         _ = try begin(moved: 3, converts: why == "shape")
@@ -312,7 +313,7 @@ import Testing
         #expect(error?.code == (why == "collision" ? .keyCollision : .unsupported), "\(String(describing: error))")
         #expect(try ["old.db", "new.db", "third.db"].map(objects) == before)
         third.close()
-        // The first move goes on.
+        // The first move can go on.
         guard why != "set aside" else { return }
         let database = try Database(path: folder.file("new.db"))
         try finishMigration(database)
@@ -320,7 +321,7 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM b") == count)
     }
 
-    /// The first file's rows belong to the original.
+    /// The first file's rows belong to the original, not to its copy.
     @Test func aCopyOfTheMiddleFileIsRefusedAndLeftAsItIs() throws {
         _ = try begin(moved: 3)
         Files.copyDatabase(folder.file("new.db"), to: folder.file("copy.db"))
@@ -338,7 +339,8 @@ import Testing
         #expect(try third.fetchValue(Int.self, "SELECT count(*) FROM c") == 9)
     }
 
-    /// Another move may delete the middle file when all of it has been released, before the last file has seen that.
+    /// Another move may delete the middle file once all of it has been released, before the last file has seen the
+    /// release.
     @Test func theMiddleFileMayBeDeletedWhileTheLastOneWaits() throws {
         _ = try begin(moved: 3)
         let middle = try Connection(path: folder.file("new.db"))
@@ -369,7 +371,7 @@ import Testing
         #expect(try !objects("old.db").contains { $0.hasPrefix("table a ") })
     }
 
-    /// The middle still knows of the move that the last file has taken over.
+    /// The middle file still knows the move that the last file has taken over.
     @Test func aChainComesBackIntoItsMiddleWhenThatIsReleasedAndNotBefore() throws {
         _ = try begin(moved: 0)
         let plain = try Connection(path: folder.file("third.db"))
@@ -399,7 +401,7 @@ import Testing
         #expect(try middle.fetchValue(Int.self, "SELECT count(*) FROM d") == 9)
     }
 
-    /// Said again at each launch, as all calls are.
+    /// The calls are repeated at each launch, as all such calls are.
     @Test(arguments: [SourceRetirement.keep, .drop], [true, false])
     func aChainMayComeBackIntoAnotherTableOfItsMiddle(_ retirement: SourceRetirement, _ isFinished: Bool) throws {
         _ = try begin(moved: 0)
@@ -414,7 +416,7 @@ import Testing
             return [middle, third]
         }
         let databases = try sayAll()
-        // All that the middle has, and a part of what has yet to come from the first.
+        // These are all rows of the middle file, and a part of those that are still to come from the first.
         try databases[1].stepMigration(rows: 4)
         for _ in 0..<20 { try databases[1].stepMigration(rows: 0) }
         if isFinished { try finishMigration(databases[1]) }
@@ -440,7 +442,8 @@ import Testing
         }
     }
 
-    /// The expression is of the middle table's columns, which have the first one's names for other values.
+    /// The expression names columns of the middle table. Columns of the first table have the same names, but other
+    /// values.
     @Test(arguments: ["messages", "a"], [0, 1] as [Int64])
     func anExpressionMayNameTheTableInTheMiddle(_ name: String, _ moved: Int64) throws {
         let first = try Connection(path: folder.file("old.db"))
@@ -470,7 +473,7 @@ import Testing
         #expect(texts(try last.fetchAll(all)) == ["1|N|n", "2|M|m"])
     }
 
-    /// It is a column that the middle table has not.
+    /// The middle table has no column of that name.
     @Test func aRowIDOfTheMiddleIsNoColumnOfThatNameInTheFirst() throws {
         let first = try Connection(path: folder.file("old.db"))
         try first.execute(

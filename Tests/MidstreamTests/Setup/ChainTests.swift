@@ -3,7 +3,7 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Tables that move on before they have come to be whole.
+/// Tables that move on before all their rows have come.
 @Suite struct ChainTests {
     private let folder = TemporaryFolder()
 
@@ -24,7 +24,8 @@ import Testing
         table.columns["extra"] = .value(.text("e"))
     }
 
-    /// - Parameter type: Of the column in the middle: with another than TEXT what the last one is made of is converted twice.
+    /// - Parameter type: The type of the middle table's column. With a type other than TEXT, the values of the last
+    ///   table are converted twice.
     private func begin(_ type: String, first: Int64, second: Int64) throws -> (Database, Connection) {
         let rows = (1...9).map { "(\($0), 'n\($0)', '0\($0)')" }.joined(separator: ", ")
         let source =
@@ -80,7 +81,7 @@ import Testing
             try expectSame("SELECT count(*), max(name), min(m) FROM c WHERE flag = 7")
             try database.stepMigration(rows: 1)
         }
-        // The next launch says the same.
+        // The next launch makes the same calls.
         database.close()
         database = try Database(path: folder.file("new.db"))
         try database.addMigration(source: old, filter: Self.second)
@@ -93,7 +94,7 @@ import Testing
         #expect(try MovingFixture.count("a", in: folder.file("old.db")) == 0)
     }
 
-    /// Where nothing has to be converted twice, the first move goes on; otherwise it ends first.
+    /// If nothing has to be converted twice, the first move goes on. Otherwise it ends first.
     @Test(arguments: [("TEXT", 2), ("INTEGER", 1)]) func whatCanBeJoinedIsNotMovedAtOnce(_ type: String, _ moving: Int)
         throws
     {
@@ -103,7 +104,8 @@ import Testing
         #expect(copying.allSatisfy { $0.name == "c" })
     }
 
-    /// What the last table makes by itself needs no column in the middle, whose name has changed.
+    /// The last table makes a column by itself. For that it needs no column of the middle table, whose name has
+    /// changed.
     @Test(.needs(.generatedColumns), arguments: [0, 2] as [Int64])
     func aGeneratedColumnIsMadeWhereTheMiddleHasItUnderAnotherName(_ moved: Int64) throws {
         let columns = "(\"two words\" TEXT, \"_x\" BLOB, made AS (\"_x\" || \"two words\"))"
@@ -126,7 +128,7 @@ import Testing
         #expect(texts(try database.fetchAll("SELECT made FROM c ORDER BY 1")) == ["xa", "yb", "zc"])
     }
 
-    /// Its rows go to its source, whoever would take them meanwhile.
+    /// The table's rows go to its source, whatever would take them meanwhile.
     @Test(arguments: [0, 4] as [Int64]) func aTableThatReturnsDoesNotMoveOn(_ moved: Int64) throws {
         let source = try Connection(path: folder.file("old.db"))
         try source.execute(
@@ -162,7 +164,7 @@ import Testing
         #expect(texts(try returned.fetchAll("SELECT id FROM a ORDER BY id")) == ["1", "2", "3", "4", "5", "9"])
     }
 
-    /// In whatever order the tables were created.
+    /// This holds in whatever order the tables were created.
     @Test(arguments: ["abc", "acb", "bac", "bca", "cab", "cba"]) func oneCallMayBeginAChain(_ order: String) throws {
         let database = try Database(path: folder.file("new.db"))
         for name in order { try database.execute("CREATE TABLE \(name)(id INTEGER PRIMARY KEY, v)") }
@@ -176,7 +178,7 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT sum(v) FROM c") == 6)
     }
 
-    /// Where rows that are to come cannot go on directly, they come at once, as with two calls.
+    /// If rows that are to come cannot go on directly, they come at once, as with two calls.
     @Test(arguments: ["condition", "shared"], ["abcd", "dcba", "cbda"])
     func oneCallMayBeginAChainThatCannotBeJoined(_ why: String, _ order: String) throws {
         let database = try Database(path: folder.file("new.db"))

@@ -2,12 +2,12 @@ import Midstream
 import SQLiteConnection
 import Testing
 
-/// `addMigration` tells which tables move, and refuses a filter that chooses none.
+/// `addMigration` returns which tables move, and refuses a filter that chooses none.
 @Suite struct ChosenTablesTests {
     private let folder = TemporaryFolder()
     private var source: MigrationSource { .file(folder.file("old.db")) }
 
-    /// A source with tables `a` and `b`, and a target with the same.
+    /// Makes a source with tables `a` and `b`, and a target with the same tables.
     private func open() throws -> Database {
         let schema = "CREATE TABLE a(id INTEGER PRIMARY KEY); CREATE TABLE b(id INTEGER PRIMARY KEY);"
         let old = try Connection(path: folder.file("old.db"))
@@ -30,7 +30,7 @@ import Testing
         #expect(
             try MovingFixture.objects(folder.file("old.db")) + MovingFixture.objects(folder.file("new.db")) == before
         )
-        // The filter is not asked about later tables either.
+        // The filter is not asked about later tables, either.
         try database.execute("CREATE TABLE aa(id INTEGER PRIMARY KEY)")
         #expect(try database.readMigrationProgress().tables.isEmpty)
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM aa") == 0)
@@ -49,7 +49,7 @@ import Testing
         #expect(try add() == [])
     }
 
-    /// As at each launch of a version whose users' tables have moved.
+    /// These calls are made at each launch of a version whose users' tables have moved.
     @Test(arguments: [SourceRetirement.drop, .keep, .deleteFileWhenEmpty])
     func tablesThatHaveMovedCountAsChosen(_ retirement: SourceRetirement) throws {
         let database = try open()
@@ -64,7 +64,7 @@ import Testing
         #expect(try again.fetchValue(Int.self, "SELECT count(*) FROM a") == 2)
     }
 
-    /// Where the application says so, its tables may be created later.
+    /// If the application says so, its tables may be created later.
     @Test func tablesMayBeCreatedLater() throws {
         let database = try open()
         let begun = try database.addMigration(source: source, allowsNoTables: true) {

@@ -31,7 +31,7 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT sum(id) FROM t") == 5050)
         try finish(database)
         #expect(try database.fetchValue(Int64.self, "SELECT sum(id) FROM t") == 5050)
-        // At each launch the app adds the migration; nothing is left of it to do.
+        // The application adds the migration at each launch, even if nothing is left to do.
         try database.addMigration(source: .file(source)) { $0.sourceTable = "t" }
         #expect(database.isMigrated)
         #expect(try database.fetchValue(Int64.self, "SELECT sum(id) FROM t") == 5050)

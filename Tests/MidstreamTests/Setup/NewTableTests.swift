@@ -9,7 +9,7 @@ import Testing
     import Darwin
 #endif
 
-/// Tables that come into the target when the migration that is to fill them is there, or nearly.
+/// Tables that are created in the target when the migration that fills them has been added, or is just being added.
 @Suite struct NewTableTests {
     private func old(_ folder: TemporaryFolder) throws -> String {
         let path = folder.file("old.db")
@@ -20,14 +20,15 @@ import Testing
         return path
     }
 
-    /// It would never be asked for until the next launch, and show nothing of the source's rows.
+    /// Otherwise the filter would not be asked about the table until the next launch, and the table would show none of
+    /// the source's rows.
     @Test(.timeLimit(.minutes(1)), arguments: [true, false])
     func oneThatIsCreatedWhileTheMigrationIsAddedMoves(_ isInFilter: Bool) async throws {
         let folder = TemporaryFolder()
         let path = try old(folder)
         let database = try Database(path: folder.file("new.db"))
         try database.execute("CREATE TABLE a(id INTEGER PRIMARY KEY)")
-        // What begins waits for it when the filter has been asked, and that is stored.
+        // The beginning waits for this connection when the filter has been asked and its answer is stored.
         let holder = try Connection(path: path)
         try holder.execute("PRAGMA journal_mode = WAL")
         try holder.execute("BEGIN IMMEDIATE")
@@ -58,7 +59,7 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM b") == 2)
     }
 
-    /// As while another program holds the source.
+    /// This happens while another program holds the source.
     @Test func oneThatCouldNotBeginIsTriedAgainByTheNextStep() throws {
         let folder = TemporaryFolder()
         let path = try old(folder)
@@ -73,7 +74,7 @@ import Testing
         #expect(failures.count(of: "failed") == 1)
         _ = try? database.stepMigration()
         #expect(failures.count(of: "failed") == 2)
-        // No write pays for it.
+        // No write takes longer because of it.
         try database.execute("CREATE TEMP TABLE other(x)")
         try database.execute("INSERT INTO other VALUES (1)")
         Files.moveDatabase(path + "-away", to: path)

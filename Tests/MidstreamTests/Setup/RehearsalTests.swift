@@ -3,16 +3,16 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Rows on which an expression fails are told of before their table begins to move.
+/// Midstream reports rows on which an expression fails before their table begins to move.
 @Suite struct RehearsalTests {
     private static let smallest = "-9223372036854775807 - 1"
 
     struct Sample: Sendable, CustomTestStringConvertible {
         var name: String
-        /// The target, whose table is `t`.
+        /// The definition of the target's table `t`.
         var target: String
         var mapping: String?
-        /// What fails, in the error's words.
+        /// What fails, in the words of the error.
         var what: String
         var testDescription: String { name }
     }
@@ -101,7 +101,7 @@ import Testing
         #expect(try MovingFixture.objects(folder.file("old.db")) == before)
         try database.execute("INSERT INTO t(id) VALUES (100)")
         try database.execute("DELETE FROM t")
-        // The way on: the rows are mended in the source.
+        // The remedy: the rows are changed in the source.
         try old.execute(script: "DELETE FROM s WHERE id = 3; UPDATE s SET n = id WHERE n < -100")
         let native = try Connection(path: folder.file("plain.db"))
         try native.execute(script: sample.target)
@@ -147,7 +147,8 @@ import Testing
         #expect(error?.keyColumns == [.text("it's"), .integer(2)])
     }
 
-    /// A new shape that fails on rows of the shape before, some of which have yet to come from a third one.
+    /// A rebuild whose new shape fails on rows of the former shape. Some of these rows have yet to come from a third
+    /// table.
     @Test(arguments: [0, 3] as [Int64]) func aRebuildLooksAtRowsThatHaveYetToComeFromElsewhere(_ moved: Int64) throws {
         let pair = try UpgradePair(
             "CREATE TABLE t(id INTEGER PRIMARY KEY, n); "
@@ -195,7 +196,7 @@ import Testing
             ),
         ]
 
-    /// In a table whose rows would move, and in one that would be copied.
+    /// The test uses a table whose rows would move, and one whose rows would be copied.
     @Test(arguments: unfit, [0, 1000])
     func rowsThatDoNotFitANewShapeAreCounted(_ unfit: Unfit, _ rows: Int) throws {
         let pair = try UpgradePair(
@@ -213,7 +214,7 @@ import Testing
             )
         }
         #expect(pair.database.isMigrated)
-        // The way on: the rows are mended, or set aside.
+        // The remedy: the rows are changed, or set aside.
         var mended = options
         mended.refusedRows = .setAside
         #expect(try !pair.database.plan(for: DatabaseSchema(sql: new), options: mended).isEmpty)
@@ -224,7 +225,7 @@ import Testing
         try pair.finish()
     }
 
-    /// What a plan passes is done.
+    /// A rebuild accepts what its plan accepts.
     @Test(
         arguments: [
             "lower(a", "myfunc(a)", "(SELECT 1)", "random()", "count(*)", "?1", ":a", "a LIKE 1", "datetime('now')",

@@ -2,7 +2,7 @@ import Midstream
 import SQLiteConnection
 import Testing
 
-/// What is said of a table that moves already is what it began with, or takes effect.
+/// If a call says something of a table that already moves, it is what the table's move began with, or it takes effect.
 @Suite struct SaidOtherwiseTests {
     private typealias Filter = @Sendable (inout TableMigration) -> Void
 
@@ -82,7 +82,8 @@ import Testing
         try finishMigration(database)
     }
 
-    /// Each table keeps its own, whatever is said of others of its file, and whatever becomes of it meanwhile.
+    /// Each table keeps its own retirement, whatever is said of other tables of its file, and whatever happens to the
+    /// table meanwhile.
     @Test(arguments: [true, false]) func tablesOfASourceHaveRetirementsOfTheirOwn(_ isSameFile: Bool) throws {
         let folder = TemporaryFolder()
         let sourcePath = folder.file(isSameFile ? "new.db" : "old.db")
@@ -150,7 +151,7 @@ import Testing
         try add(.drop)
     }
 
-    /// Within a file as well, where nothing but the fence tells of it once all has moved.
+    /// This holds within one file as well, where only the fence tells of it once all rows have moved.
     @Test func aTableThatWasToBeKeptIsDroppedByNoLaterPart() throws {
         let folder = TemporaryFolder()
         let database = try Database(path: folder.file("new.db"))
@@ -168,7 +169,7 @@ import Testing
         #expect(texts(try database.fetchAll("SELECT a FROM t1 UNION ALL SELECT a FROM t2")) == ["1", "2"])
     }
 
-    /// The application has dropped it, and its fence with it: what has the name then is another table.
+    /// The application has dropped the table, and its fence with it. A table that has the name then is another one.
     @Test(arguments: [true, false]) func aTableThatWasKeptAndMadeAnewMovesAgain(_ isSameFile: Bool) throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))
@@ -194,7 +195,7 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 1)
     }
 
-    /// What becomes of rows that cannot move may be said anew at any time.
+    /// The policies for rows that cannot move may be changed at any time.
     @Test func otherPoliciesTakeEffect() throws {
         let move = try SmallMove(
             source: "CREATE TABLE t(id INTEGER PRIMARY KEY, a); INSERT INTO t VALUES (1, 1), (2, NULL), (3, 3)",
@@ -232,7 +233,7 @@ import Testing
         let words = "with firesTriggers = \(fires), and now firesTriggers = \(!fires) was"
         #expect(error?.message.contains(words) == true, "\(error?.message ?? "")")
         try again(fires)
-        // What is not said is as it was.
+        // A policy that is not given stays as it was.
         try again(nil)
         try finishMigration(move.database)
         #expect(try move.database.fetchValue(Int.self, "SELECT count(*) FROM log") == (fires ? 2 : 0))

@@ -2,14 +2,14 @@ import Midstream
 import SQLiteConnection
 import Testing
 
-/// Targets that take parts of one source table, of which one returns its rows.
+/// Targets that take parts of one source table. One of them returns its rows.
 @Suite struct SharedSourceTests {
     private let folder = TemporaryFolder()
     private static let withKey = "(id INTEGER PRIMARY KEY, a TEXT, b INTEGER)"
 
     private var source: String { folder.file("old.db") }
 
-    /// Rows 1 to 20, of which `b < 2` has those that are odd.
+    /// Rows 1 to 20; the odd ones meet `b < 2`.
     private func makeSource(_ columns: String, in file: String = "old.db") throws {
         let old = try Connection(path: folder.file(file))
         defer { old.close() }
@@ -39,7 +39,7 @@ import Testing
         return try texts(old.fetchAll(sql))
     }
 
-    /// A write changes the smallest or the largest rowid of the source when its row returns.
+    /// The write changes the smallest or the largest rowid of the source when the written row returns.
     @Test(
         arguments: [withKey, "(id INTEGER, a TEXT, b INTEGER)"],
         [
@@ -51,7 +51,7 @@ import Testing
         try makeSource(columns)
         let a = try open("a.db", columns, "b < 2")
         var b = try open("b.db", columns, "b >= 2")
-        // The third one's rows are not known by their rowids.
+        // The third target does not tell its rows apart by rowids.
         let keyed = "(id INTEGER NOT NULL PRIMARY KEY, a TEXT, b INTEGER) WITHOUT ROWID"
         let c = columns == Self.withKey ? try open("c.db", keyed, "b > 4 AND b > 2") : nil
         try a.stepMigration(rows: 5)
@@ -75,7 +75,7 @@ import Testing
         #expect(try rows("SELECT id, a, b FROM s WHERE b < 2 ORDER BY id") == expected)
     }
 
-    /// Where all rows are those of the target that returns, they are deleted before the first one is copied.
+    /// If all rows belong to the target that returns, they are deleted before the first one is copied.
     @Test func aSourceThatIsEmptyForAWhileIsStillTheOneThatWasClaimed() throws {
         try makeSource(Self.withKey)
         let old = try Connection(path: source)
@@ -95,7 +95,7 @@ import Testing
         #expect(try rows("SELECT * FROM s") == ["7|new|1"])
     }
 
-    /// Where the targets are tables.
+    /// Where the two targets are.
     enum Place: CaseIterable, Sendable {
         case twoFiles, oneFile, fileOfTheSource
     }
@@ -138,8 +138,8 @@ import Testing
         #expect(try b.fetchValue(Int.self, "SELECT count(*) FROM \(other)") == 10)
     }
 
-    /// The target that returns knows nothing of the other's rows, and may have written one of the same key. Rowids that no
-    /// column has come to be the same by themselves.
+    /// The target that returns knows nothing of the other's rows, and may have written a row with the same key. Rowids
+    /// that are no column may come to be the same by themselves.
     @Test(arguments: [(withKey, 18), ("(id INTEGER, a TEXT, b INTEGER)", 20)])
     func aRowWithTheKeyOfAnotherTargetsRowLeavesThatWhereItIs(_ columns: String, _ key: Int) throws {
         try makeSource(columns)
@@ -160,7 +160,8 @@ import Testing
         #expect(try rows("SELECT count(*) FROM s WHERE b < 2") == ["11"])
     }
 
-    /// Rows that move within their file belong to the table there, when they have moved and stayed as well.
+    /// Rows that move within their file belong to the table there, even when they have moved and the source's table has
+    /// stayed.
     @Test(
         arguments: [SourceRetirement.drop, .keep],
         [(0, nil), (1, nil), (4, nil), (1, "id < 3")] as [(Int64, String?)]
@@ -202,11 +203,11 @@ import Testing
             texts(try database.fetchAll("SELECT * FROM b ORDER BY id")) == ["1|1", "2|9"]
                 + (first.condition == nil ? ["3|3"] : [])
         )
-        // Nothing that was refused has taken its fence down.
+        // A refused call has not removed the table's fence.
         #expect(isGone || (try? database.execute("INSERT INTO a VALUES (7, 7)")) == nil)
     }
 
-    /// The other way round.
+    /// Rows that move to another file are not taken within their own file.
     @Test(arguments: [0, 1, 4] as [Int64]) func whatMovesToAnotherFileIsNotTakenWithinItsOwn(_ moved: Int64) throws {
         let folder = TemporaryFolder()
         let create = "(id INTEGER PRIMARY KEY, v)"
@@ -236,7 +237,8 @@ import Testing
         #expect(texts(try database.fetchAll("SELECT * FROM b ORDER BY id")) == ["1|1", "2|2", "3|3"])
     }
 
-    /// A part that has moved to another file and stayed is closed when another, which moves within the file, returns.
+    /// One part has moved to another file, and its table has stayed. That part stays closed when another part, which
+    /// moves within the file, returns.
     @Test func eachOfTwoPartsHasAFenceOfItsOwn() throws {
         let folder = TemporaryFolder()
         let create = "(id INTEGER PRIMARY KEY, v)"
@@ -261,7 +263,8 @@ import Testing
         #expect(error?.message.contains("to table b of new.db") == true, "\(String(describing: error))")
     }
 
-    /// One table has its part, and the other moves into it with what it has yet to get: each is said again as before.
+    /// One table has its part. The other one moves into it with what it has yet to get. The same calls are made again
+    /// for each.
     @Test(arguments: [0, 4] as [Int64]) func twoPartsMayMeetAgain(_ moved: Int64) throws {
         try makeSource(Self.withKey)
         let database = try Database(path: folder.file("new.db"))
@@ -293,7 +296,7 @@ import Testing
         #expect(try texts(database.fetchAll("SELECT * FROM t ORDER BY id")) == rows("SELECT * FROM s ORDER BY id"))
     }
 
-    /// The same within a file, where the table that they meet in moves on before either has ended.
+    /// The two parts meet within one file, and the table in which they meet moves on before either move has ended.
     @Test(arguments: [0, 4] as [Int64]) func twoPartsMayMeetAndMoveOn(_ moved: Int64) throws {
         let database = try Database(path: folder.file("new.db"))
         try database.execute("CREATE TABLE s\(Self.withKey); CREATE TABLE t\(Self.withKey)")

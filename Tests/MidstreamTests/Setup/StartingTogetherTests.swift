@@ -8,8 +8,8 @@ import Testing
     import Darwin
 #endif
 
-/// Programs that are started at the same time, each of which begins the same migration, works with it, and ends it with the
-/// others. `MidstreamTorture` does the same with processes.
+/// Programs that are started at the same time. Each begins the same migration, works with it, and ends it together with
+/// the others. `MidstreamTorture` does this with processes.
 ///
 /// `MIDSTREAM_STARTS` says how many rounds of each kind are tried.
 @Suite struct StartingTogetherTests {
@@ -32,7 +32,7 @@ import Testing
     }
 }
 
-/// What begins at the same time, and what each program does with it.
+/// What the programs begin at the same time, and what each of them does with it.
 struct CommonStart: Sendable {
     enum Kind: CaseIterable {
         case otherFile, sameFile, rebuild, wholeFile, deletedFile
@@ -42,7 +42,7 @@ struct CommonStart: Sendable {
 
     var kind: Kind
     var folder: String
-    /// Each has the amount 100.
+    /// The number of rows. Each row has the amount 100.
     var rows: Int
 
     private var source: String { kind.isSameFile ? target : folder + "/old.db" }
@@ -73,13 +73,13 @@ struct CommonStart: Sendable {
         return database
     }
 
-    /// - Returns: The count and the sum, where they are wrong.
+    /// - Returns: The count and the sum, if they are wrong.
     private func look(_ access: DatabaseAccess) throws -> [SQLiteValue]? {
         let seen = try access.fetchOne("SELECT count(*), sum(amount) FROM \(table)")?.values ?? []
         return seen == [.integer(Int64(rows)), .integer(Int64(rows) * 100)] ? nil : seen
     }
 
-    /// Begins, reads, writes and steps, until all has moved.
+    /// Begins, reads, writes and steps, until all rows have moved.
     func run(_ seed: Int, _ threads: Threads) throws {
         var random = SeededGenerator(seed: UInt64(seed))
         if Bool.random(using: &random) { usleep(UInt32.random(in: 0..<4000, using: &random)) }
@@ -103,8 +103,8 @@ struct CommonStart: Sendable {
         check(try database.read(look))
     }
 
-    /// Opens the file again and again as a program does that does not know of the migration: from one moment on it sees all
-    /// rows, and none before.
+    /// Opens the file again and again, as a program that does not know of the migration. From one moment on, the file
+    /// shows all rows; before that, none.
     func visit(_ threads: Threads) throws {
         var configuration = DatabaseConfiguration()
         configuration.createsFile = false
@@ -126,7 +126,7 @@ struct CommonStart: Sendable {
                     if let seen, hasBegun || seen.first != .integer(0) { threads.note("\(kind), visitor: \(seen)") }
                 }
             } catch let error as MigrationError where kind == .wholeFile && error.code == .misuse && !hasBegun {
-                // It has been made, and has yet to begin.
+                // The file has been made, and its move has yet to begin.
             }
         }
     }

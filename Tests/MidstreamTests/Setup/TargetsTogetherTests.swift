@@ -61,7 +61,7 @@ import Testing
         do {
             switch Int.random(in: 0..<8) {
             case 0, 1:
-                // While tables move, no other may be asked for.
+                // While tables move, no other retirement may be asked for.
                 let retirement: SourceRetirement = (rows == 200) == source.hasSuffix("one.db") ? .drop : .keep
                 try database.addMigration(source: .file(source), retirement: retirement, allowsNoTables: true) {
                     if $0.name.hasPrefix(source.suffix(6).prefix(3)), Bool.random() { $0.sourceTable = $0.name }
@@ -77,7 +77,8 @@ import Testing
                 if seen != 0, seen != rows { threads.note("\(table): \(seen) of \(rows) rows") }
             }
         } catch let error as MigrationError {
-            // The other target has the table, or has had it, or it comes back; or there is nothing to cancel, or too late.
+            // The other target has the table or has had it, or the table is coming back; or there is nothing to cancel,
+            // or it is too late.
             let isExpected =
                 [.foreignState, .unsupported, .missingTable].contains(error.code)
                 || error.code == .misuse && error.message.contains("does not move")
@@ -85,7 +86,7 @@ import Testing
         }
     }
 
-    /// Adds one to a row of each of these tables, where this target has it.
+    /// Adds one to a row of each of these tables that this target has.
     private func add(to tables: [String], _ id: Int64, _ database: Database, _ threads: Threads) throws {
         let written = try database.write { access in
             try tables.filter {

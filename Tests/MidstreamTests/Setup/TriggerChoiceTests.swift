@@ -3,7 +3,8 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// A table that has triggers for INSERT begins to move only when the filter has said whether its rows fire them.
+/// If a table has triggers for INSERT, it begins to move only when the filter has said whether the moved rows fire
+/// them.
 @Suite struct TriggerChoiceTests {
     private static let schema = "CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT);"
     private static let rows = """
@@ -19,7 +20,7 @@ import Testing
             INSERT INTO f(f, rowid, body) VALUES ('delete', OLD.id, OLD.body);
             INSERT INTO f(rowid, body) VALUES (NEW.id, NEW.body); END;
         """
-    /// What the index has where it came over with the source.
+    /// What the index contains if it came with the source.
     private static let filling = """
         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40)
         INSERT INTO f(rowid, body) SELECT i, 'word' || i || ' common' FROM n;
@@ -33,7 +34,7 @@ import Testing
         }
     }
 
-    /// A source with rows, a target with what is given, and the same natively, filled after its triggers were made.
+    /// A source with rows; a target with the given objects; and the same natively, filled after the triggers were made.
     private struct Files {
         let folder = TemporaryFolder()
         let native: Connection
@@ -65,7 +66,8 @@ import Testing
         #expect(files.database.isMigrated)
     }
 
-    /// Whichever is said, searches and writes of rows that come are those of an index that was kept from the start.
+    /// Whatever the filter says, searches and writes of rows that have come act as with an index that was kept from the
+    /// start.
     @Test(.enabled(if: SQLiteFeature.fullText5.isAvailable), arguments: [true, false])
     func whatIsSaidIsDone(_ fires: Bool) throws {
         let files = try Files(Self.index)
@@ -119,7 +121,7 @@ import Testing
         #expect(try MovingFixture.count("messages", in: files.target) == 40)
     }
 
-    /// A trigger that is created while rows move fires for none that is moved. A later call need not say it.
+    /// A trigger that is created while rows move does not fire for moved rows. A later call need not say so.
     @Test func whatMovesOrHasMovedIsNotAskedAbout() throws {
         let files = try Files("CREATE TABLE log(id)")
         let database = files.database
@@ -133,7 +135,7 @@ import Testing
         #expect(try MovingFixture.count("messages", in: files.target) == 40)
     }
 
-    /// What the triggers of a whole file have done for its rows comes over as rows, too.
+    /// What a whole file's triggers have written for its rows moves as rows, too.
     @Test func aWholeFileFiresNone() throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))

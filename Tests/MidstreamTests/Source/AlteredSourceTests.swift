@@ -4,7 +4,7 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// A source whose table a program without Midstream alters, vacuums or makes anew while rows have yet to move.
+/// A program without Midstream alters, vacuums or makes anew a source's table whose rows have yet to move.
 @Suite struct AlteredSourceTests {
     private let folder = TemporaryFolder()
     private var source: String { folder.file("old.db") }
@@ -45,7 +45,7 @@ import Testing
         ("rowid", "rowid <> 15 AND rowid > 0"), ("_ROWID_", "[_rowid_] <> 15"), ("true", "(id <> 15) = TRUE"),
     ]
 
-    /// SQLite takes the column then.
+    /// SQLite takes the word for the column then.
     @Test(arguments: words, [false, true])
     func aWordThatIsNoColumnIsNotReadAsOne(_ word: (name: String, condition: String), _ isOpenedAnew: Bool) throws {
         guard word.name != "true" || Connection.libraryVersionNumber >= 3_023_000 else { return }
@@ -63,7 +63,7 @@ import Testing
                 { _ = try database.fetchAll(rows) }, { try database.execute("INSERT INTO t(id) VALUES (19)") },
                 { try database.stepMigration(rows: 5) },
             ] {
-                // Through SQLite, its text alone comes.
+                // Through SQLite, only the error's text arrives.
                 let error = #expect(throws: (any Error).self) { try body() }
                 let words = "has given source table old_t a column \(word.name)"
                 #expect(error.map { "\($0)".lowercased().contains(words.lowercased()) } == true)
@@ -88,7 +88,7 @@ import Testing
         #expect(MidstreamTests.texts(try database.fetchAll(rows)) == expected)
     }
 
-    /// The rowid is what it is called, until another column takes one of its other names.
+    /// The name means the rowid, until another column takes one of the rowid's other names.
     @Test func theColumnOfTheRowIDMayHaveOneOfItsNames() throws {
         try make("rowid INTEGER PRIMARY KEY, a TEXT, b TEXT")
         let database = try begin {
@@ -116,13 +116,13 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 18)
     }
 
-    /// What the source is altered by, and back.
+    /// The statements that alter the source, and those that undo the change.
     private static let alterations = [
         ["RENAME COLUMN a TO title", "RENAME COLUMN title TO a"],
         ["RENAME COLUMN a TO c", "RENAME COLUMN b TO a", "RENAME COLUMN c TO b"],
     ]
 
-    /// `"a"` is the text 'a' to SQLite where there is no such column.
+    /// If there is no column `a`, SQLite takes `"a"` for the text 'a'.
     @Test(.needs(.renameColumn), arguments: alterations, [false, true])
     func columnsThatGetOtherNamesAreNotReadAsText(_ alterations: [String], _ isMapped: Bool) throws {
         try make("id INTEGER PRIMARY KEY, a TEXT, b TEXT")
@@ -130,7 +130,7 @@ import Testing
             if isMapped { table.columns["a"] = .expression("\"a\" || ''") }
         }
         #expect(try database.fetchValue(String.self, Self.everyText) == Self.texts())
-        // Who opens it later cannot know what names the columns had.
+        // A process that opens the file later cannot know which names the columns had.
         try database.execute("UPDATE t SET b = b WHERE id = 17")
         let away = alterations.count == 2 ? [alterations[0]] : alterations
         for text in away { try plain(source, "ALTER TABLE old_t \(text)") }
@@ -145,7 +145,7 @@ import Testing
         #expect(try database.fetchValue(String.self, Self.everyText) == Self.texts())
     }
 
-    /// Nor where all rows move at once.
+    /// This holds as well if all rows move at once.
     @Test(.needs(.renameColumn), arguments: ["index", "drain", "rebuild"], [false, true])
     func columnsThatGetOtherNamesDoNotMoveAsText(_ way: String, _ isInBlock: Bool) throws {
         try make("id INTEGER PRIMARY KEY, a TEXT, b TEXT")
@@ -208,7 +208,7 @@ import Testing
 
     enum When: CaseIterable, Sendable { case inTheMidst, cancelled, returning, moved }
 
-    /// Its fence has gone with the table that the rows are of.
+    /// The fence has gone with the table that has the rows.
     @Test(arguments: When.allCases, [true, false])
     func aTableThatGetsTheNameOfTheSourcesIsNotTakenForIt(_ when: When, _ isSameFile: Bool) throws {
         let (old, native) = (isSameFile ? target : source, try Connection(path: ":memory:"))
@@ -239,7 +239,7 @@ import Testing
             "ALTER TABLE old_t RENAME TO z; ALTER TABLE other RENAME TO old_t; ALTER TABLE z RENAME TO other"
         try plain(old, swap)
         func check() {
-            // Of what has moved, another step may come first.
+            // If the rows have moved, another step may come first.
             var bodies = [{ for _ in 0..<(when == .moved ? 5 : 1) { try database.stepMigration(rows: 5) } }]
             if when != .moved {
                 bodies.append { _ = try database.fetchAll("SELECT * FROM t") }
@@ -310,7 +310,7 @@ import Testing
         }
     }
 
-    /// That no key is found there says nothing.
+    /// That no key is found in that table means nothing.
     @Test(arguments: [true, false], ["id INTEGER PRIMARY KEY", "id INTEGER UNIQUE", "id PRIMARY KEY"])
     func noKeyIsLookedForInASourceThatIsAnother(_ swapsTables: Bool, _ key: String) throws {
         let isKeyed = key == "id PRIMARY KEY"
@@ -356,7 +356,7 @@ import Testing
             by: database
         )
         try plain(source, back)
-        // Nothing of the other table is kept.
+        // Midstream keeps nothing of the other table.
         #expect(MidstreamTests.texts(try database.fetchAll("SELECT id FROM t WHERE id = 81")) == ["81"])
         let error = #expect(throws: SQLiteError.self) { try database.execute("INSERT INTO t VALUES (81, 1, 'n')") }
         #expect(error?.code.primary == .constraint)
@@ -374,7 +374,7 @@ import Testing
         #expect(MidstreamTests.texts(try again.fetchAll("SELECT * FROM t ORDER BY id")) == expected)
     }
 
-    /// A column that is not taken has the name of one that is.
+    /// A column that the target does not take has the name of one that it takes.
     @Test(.needs(.renameColumn)) func aColumnThatIsNotTakenDoesNotTakeThePlaceOfOneThatIs() throws {
         try plain(source, "CREATE TABLE old_t(id INTEGER PRIMARY KEY, a TEXT, b TEXT)")
         try plain(source, "INSERT INTO old_t VALUES (1, 'a1', 'b1'), (2, 'a2', 'b2')")
@@ -403,7 +403,7 @@ import Testing
         #expect(try MidstreamTests.texts(database.fetchAll("SELECT * FROM t")) == ["1|a1", "2|a2"])
     }
 
-    /// Columns that are new in the source have no part in it.
+    /// Columns that are new in the source are no part of the move.
     @Test func aColumnMoreInTheSourceChangesNothing() throws {
         try make("id INTEGER PRIMARY KEY, a TEXT, b TEXT")
         let database = try begin()
@@ -414,7 +414,7 @@ import Testing
         #expect(try database.fetchValue(String.self, Self.everyText) == Self.texts())
     }
 
-    /// Rows that have moved have nothing there, and the others would have the source's.
+    /// Rows that have moved have no value in that column, and the other rows would have the source's.
     @Test(.needs(.renameColumn), arguments: ["ADD COLUMN B", "RENAME COLUMN z TO b"], [true, false])
     func aColumnThatTheTargetGetsByANameOfTheSourcesIsNoticed(_ change: String, _ isIgnored: Bool) throws {
         try plain(source, "CREATE TABLE old_t(id INTEGER PRIMARY KEY, a TEXT, b TEXT)")
@@ -438,7 +438,7 @@ import Testing
         #expect(throws: MigrationError.self) { try Database(path: target) }
     }
 
-    /// Its name would be that of the rows' keys, and is the column's.
+    /// The column has the name that would mean the key of rows.
     @Test func aColumnThatIsCalledRowidInTheSourceIsNoticed() throws {
         try make("a TEXT, b TEXT")
         let database = try begin()
@@ -449,7 +449,7 @@ import Testing
         #expect(throws: (any Error).self) { try finishMigration(database) }
     }
 
-    /// Without an INTEGER PRIMARY KEY, rows get other rowids: those that are pending would be others.
+    /// Without an INTEGER PRIMARY KEY, VACUUM gives rows other rowids: other rows would be pending.
     @Test func aVacuumThatGivesOtherRowidsIsNoticedByOpenDatabases() throws {
         try make("a TEXT, b TEXT")
         try plain(source, "DELETE FROM old_t WHERE rowid < 5")

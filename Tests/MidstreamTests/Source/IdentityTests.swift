@@ -12,7 +12,7 @@ import Testing
 
 /// Files that are copied, restored, replaced, moved or lost.
 @Suite struct IdentityTests {
-    /// A trigger of the source's that is named like a fence is none.
+    /// A trigger of the source that is named like a fence is no fence.
     @Test func aTriggerNamedLikeAFenceIsTheApplications() throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))
@@ -33,7 +33,7 @@ import Testing
         #expect(try old.fetchValue(Int64.self, "SELECT x FROM log") == 3)
     }
 
-    /// Moves a half and closes.
+    /// Moves a half of the rows, and closes the database.
     private func halfMoved(_ rows: Int = 100) throws -> MovingFixture {
         let fixture = try MovingFixture(rows: rows)
         let database = try fixture.open()
@@ -109,7 +109,8 @@ import Testing
         #expect(error?.code == .sourceChanged)
     }
 
-    /// Rows that are back in the source are in none of these targets, so each would show a part of the table.
+    /// Rows that are back in the source are in none of these targets, so each of these would show only a part of the
+    /// table.
     @Test(arguments: [false, true], [0, 1])
     func aTargetFromBeforeItsRowsReturnedIsRefused(isInPlace: Bool, stage: Int) throws {
         let fixture = try halfMoved(2000)
@@ -117,7 +118,7 @@ import Testing
         let backup = fixture.folder.file("backup.db")
         if stage > 0 { try original.cancelMigration() }
         Files.copyDatabase(fixture.target, to: backup)
-        // One that is open does not go on either.
+        // A target that is open does not go on, either.
         let open = isInPlace || stage > 0 ? nil : try Database(path: backup)
         try original.execute("UPDATE accounts SET amount = 50")
         try original.execute("DELETE FROM accounts WHERE id BETWEEN 1500 AND 1599")
@@ -141,7 +142,7 @@ import Testing
         #expect(try MovingFixture.count("old_accounts WHERE amount = 50", in: fixture.source) == 1900)
     }
 
-    /// A copy of when all rows were back, and the source was about to be opened to writers.
+    /// The copy is from the time when all rows were back and the source was about to be opened to writers.
     @Test func aCopyDoesNotTakeTheFenceDownWhenRowsHaveReturned() throws {
         let fixture = try halfMoved()
         let original = try fixture.open()
@@ -161,7 +162,7 @@ import Testing
         #expect(try MovingFixture.count("old_accounts", in: fixture.source) == 100)
     }
 
-    /// What has returned since is hidden by the ledger that it has.
+    /// The ledger that the target has hides the rows that have returned since.
     @Test func aTargetOfTheSameStageGoesOnReturning() throws {
         let fixture = try halfMoved(2000)
         var database = try fixture.open()
@@ -179,7 +180,7 @@ import Testing
         #expect(try MovingFixture.count("old_accounts", in: fixture.source) == 2000)
     }
 
-    /// The target has forgotten rows that it does not have.
+    /// The target has forgotten rows that this source does not have.
     @Test(arguments: [0, 1]) func aSourceFromBeforeRowsReturnedIsRefused(returned: Int) throws {
         let fixture = try halfMoved(2000)
         let backup = fixture.folder.file("backup.db")
@@ -252,7 +253,7 @@ import Testing
         }
     }
 
-    /// Two processes may choose one number in the same millisecond.
+    /// Two processes may choose the same id in the same millisecond.
     @Test(arguments: ["s", "other"]) func theNumberOfAnotherTargetsMoveIsNotItsOwn(_ table: String) throws {
         let folder = TemporaryFolder()
         try Connection(path: folder.file("old.db"))
@@ -307,7 +308,7 @@ import Testing
         try plain.execute("INSERT INTO s VALUES (1, 1)")
     }
 
-    /// A row that comes before the first of them has fenced the table would move into both.
+    /// A row that comes before the first of the moves has fenced the table would move into both targets.
     @Test(arguments: [true, false]) func rowsThatTwoMovesOfAFileMeetAreSeenAgainWhenTheyBegin(_ meetsBoth: Bool) throws
     {
         let folder = TemporaryFolder()
@@ -317,7 +318,7 @@ import Testing
             script: "CREATE TABLE s(id INTEGER PRIMARY KEY, a, b); INSERT INTO s VALUES (1, 1, 0), (2, 0, 1); "
                 + "CREATE TABLE t(id INTEGER PRIMARY KEY, a, b); CREATE TABLE u(id INTEGER PRIMARY KEY, a, b)"
         )
-        // As of a process that has died when it had stored them.
+        // A process that has died after storing them leaves these records.
         let store = StateStore(connection: plain)
         try store.create()
         try store.save(MigrationRecord(id: 6, sourcePath: nil))
@@ -418,7 +419,7 @@ import Testing
         #expect(try MovingFixture.objects(elsewhere.file("old.db")).contains { $0.hasPrefix("view old_accounts") })
     }
 
-    /// Of 60 rows with gaps between rowids that are no column's, 20 have moved.
+    /// There are 60 rows with gaps between their rowids, which are no column; 20 rows have moved.
     private static func beginWithoutKey(
         in folder: TemporaryFolder,
         _ retirement: SourceRetirement = .drop
@@ -500,7 +501,7 @@ import Testing
         #expect(try other.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total + 60)
         other.close()
 
-        // It comes back, and touches nothing.
+        // The lost file comes back, and nothing is changed in it.
         Files.copyDatabase(lost, to: fixture.target)
         if moved < 60 {
             let back = #expect(throws: MigrationError.self) {

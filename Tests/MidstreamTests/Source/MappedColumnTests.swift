@@ -3,7 +3,7 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Tables whose shape changes while they move. The plain database is filled by INSERT … SELECT of the same expressions.
+/// Tables whose shape changes while they move. INSERT … SELECT of the same expressions fills the plain database.
 @Suite struct MappedColumnTests {
     private struct Move {
         let folder = TemporaryFolder()
@@ -49,7 +49,7 @@ import Testing
 
         private func changed(_: Void) -> [String] { [] }
 
-        /// Runs the statements on both, then compares the whole while rows move and after.
+        /// Runs the statements on both sides, then compares all rows, while rows move and after that.
         func run(_ statements: [String], order: String = "id") throws {
             let all = "SELECT *, rowid FROM t ORDER BY \(order)"
             try expectSame(all)
@@ -112,7 +112,7 @@ import Testing
         #expect(found == [real.bitPattern, real.bitPattern])
     }
 
-    /// What a column of one affinity makes of values that another one stored.
+    /// What a column of one affinity makes of values that a column of another affinity stored.
     @Test(arguments: ["INTEGER", "TEXT", "REAL", "NUMERIC", "BLOB", ""], ["INTEGER", "TEXT", "REAL", "NUMERIC", ""])
     func columnsAreOfAnotherType(_ from: String, _ to: String) throws {
         let values = [
@@ -205,7 +205,7 @@ import Testing
         ])
     }
 
-    /// What the source stores would be gone without a word.
+    /// Otherwise the values that the source stores would be lost without a word.
     @Test(.needs(.generatedColumns)) func aStoredColumnThatIsGeneratedNowIsToldOf() throws {
         let (source, target) = (
             "CREATE TABLE s(id INTEGER PRIMARY KEY, a, v)", "CREATE TABLE t(id INTEGER PRIMARY KEY, a, v AS (a + 1))"
@@ -223,7 +223,7 @@ import Testing
         try move.run(["SELECT v FROM t"])
     }
 
-    /// An expression that is always text is compared by the source's index on it.
+    /// SQLite compares an expression that is always text by the source's index on that expression.
     @Test(.needs(.indexesOnExpressions)) func aConditionOnAMadeColumnUsesTheSourcesIndex() throws {
         let move = try Move(
             source: """

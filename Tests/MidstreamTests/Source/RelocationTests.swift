@@ -8,7 +8,7 @@ import Testing
     import Darwin
 #endif
 
-/// Target and source in folders that get other paths, each for itself, as an application's containers do.
+/// Target and source are in folders that get other paths, each by itself, like the containers of applications.
 @Suite struct RelocationTests {
     enum Move: CaseIterable {
         case none, source, target, both, fileAlone
@@ -45,7 +45,8 @@ import Testing
         return configuration
     }
 
-    /// The path that the source has of the target leads to it from there as well, and is another text than the one that it has now.
+    /// From its new place, the source still reaches the target by the path that it has stored. But the text of that
+    /// path is not the one that it would store now.
     @Test(arguments: [false, true], [false, true])
     func theSourceMayComeToTheTargetsFolder(_ isCancelled: Bool, _ isKept: Bool) throws {
         let folder = TemporaryFolder()
@@ -76,7 +77,7 @@ import Testing
         let all = "SELECT * FROM t ORDER BY id"
         #expect(texts(try plain.fetchAll(all)) == ["1|10", "2|2", "3|3", "4|40"])
         plain.close()
-        // Said at the next launch, it begins nothing where all has moved.
+        // If all rows have moved, the call of the next launch begins nothing.
         let next = try Database(path: target)
         try add(next, source)
         #expect(next.isMigrated == !isCancelled)
@@ -106,7 +107,7 @@ import Testing
         }
         let database = try Database(path: target, configuration: configuration(source))
         #expect(try database.fetchValue(String.self, Self.sum) == Self.whole)
-        // What is stored is right from now on.
+        // The stored path is right from now on.
         let other = try Database(path: target)
         #expect(try other.fetchValue(String.self, Self.sum) == Self.whole)
         try other.execute("UPDATE t SET a = a WHERE id > 50")
@@ -121,7 +122,7 @@ import Testing
         #expect(refused?.message.contains("new.db") ?? false)
     }
 
-    /// Its table has been dropped, and a view stands there.
+    /// The source's table has been dropped, and a view stands in its place.
     @Test(arguments: [Move.source, .both]) func aReleasedSourceMayBeMoved(_ move: Move) throws {
         let begun = try make()
         let reader = try Connection(path: group.0.file("new.db"))
@@ -131,7 +132,7 @@ import Testing
         begun.close()
         try reader.execute("COMMIT")
         reader.close()
-        // Who dies behind the release.
+        // This is the state of a process that dies after the release.
         let state = TemporaryFolder()
         Files.copyDatabase(group.0.file("new.db"), to: state.file("new.db"))
         let last = try Database(path: group.0.file("new.db"))
@@ -151,7 +152,7 @@ import Testing
     }
 
     /// Who dies after the source was told.
-    /// Older versions of SQLite name a file by the links that it was opened through.
+    /// Older versions of SQLite name a file by the links through which it was opened.
     @Test(arguments: [false, true]) func aFolderMayBeALink(_ isCancelled: Bool) throws {
         let links = TemporaryFolder()
         #expect(symlink(group.0.path, links.file("new")) == 0)
@@ -215,7 +216,7 @@ import Testing
         #expect(try database.fetchValue(String.self, Self.sum) == Self.whole)
     }
 
-    /// A copy does not take the rows from under the original, wherever it says that the source is.
+    /// A copy does not take the rows from the original, wherever it says that the source is.
     @Test func aCopyDoesNotTakeTheOriginalsPlace() throws {
         let original = try make()
         original.close()
@@ -243,7 +244,7 @@ import Testing
     @Test func anotherFileIsRefused() throws {
         try make().close()
         try expectRefusalOfAnotherFile()
-        // Where it is not known, the file is where it was.
+        // If the closure does not know the source, the file is where it was.
         var unknown = DatabaseConfiguration()
         unknown.sourcePath = { _ in nil }
         let database = try Database(path: group.0.file("new.db"), configuration: unknown)
@@ -251,11 +252,11 @@ import Testing
         #expect(try database.fetchValue(String.self, Self.sum) == Self.whole)
     }
 
-    /// The calls that began a chain are said at each launch.
+    /// The calls that began a chain are made at each launch.
     @Test(arguments: [SourceRetirement.drop, .keep, .deleteFileWhenEmpty])
     func aChainIsKnownByTheTablesThatWereAskedFor(_ retirement: SourceRetirement) throws {
         var database = try make(60, retirement)
-        // As seen from there, the target has another path than the one that the source knows.
+        // Seen from there, the target's path is not the one that the source knows.
         mkdir(app.1.file("deeper"), 0o755)
         let moved = app.1.file("deeper/old.db")
         let add: (String, MigrationSource) throws -> Void = { path, second in
@@ -280,7 +281,7 @@ import Testing
         #expect(Files.exists(moved) == (retirement != .deleteFileWhenEmpty))
     }
 
-    /// A table of the second file goes on in the third, with the rows that are in the first.
+    /// A table of the second file moves on to the third, together with the rows that are in the first.
     @Test func theMiddleOfAChainOfFilesFindsTheFirst() throws {
         let middle = try make()
         middle.close()
@@ -303,7 +304,7 @@ import Testing
         #expect(try last.fetchValue(String.self, Self.sum) == Self.whole)
     }
 
-    /// Nobody opens it with what was moving, and the calls that began its migration are still said at each launch.
+    /// Nobody opens the file with what was moving. The calls that began its migration are still made at each launch.
     @Test(arguments: [SourceRetirement.drop, .keep, .deleteFileWhenEmpty], [false, true])
     func aTargetMayMoveWhenItsMigrationHasEnded(_ retirement: SourceRetirement, _ isEmptied: Bool) throws {
         let old = try Connection(path: app.0.file("old.db"))
@@ -325,7 +326,7 @@ import Testing
             database.close()
             if path != moved { Files.moveDatabase(path, to: moved) }
         }
-        // What has been made since is not it.
+        // A file that has been made since is another one.
         Files.removeDatabase(moved)
         let fresh = try Database(path: moved)
         try fresh.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
@@ -354,7 +355,7 @@ import Testing
         return database
     }
 
-    /// Each account has a target of its own, and the first one's was removed.
+    /// Each account has a target of its own, and the first account's was removed.
     @Test func aTargetThatIsGoneKeepsNoOtherFromItsRows() throws {
         let first = try makeParts()
         try part(first, "id < 3", .drop)
@@ -368,7 +369,7 @@ import Testing
         #expect(texts(try second.fetchAll("SELECT id FROM t")) == ["3"])
     }
 
-    /// The claim of a part whose rows have moved still leads to the target from the source's former folder.
+    /// Some rows of the source have moved. Their claim still leads to the target from the source's former folder.
     @Test func aSourceMayBeMovedWhenAPartOfItHasMoved() throws {
         let (former, path) = (group.0.file("old.db"), app.1.file("old.db"))
         let old = try Connection(path: former)

@@ -8,9 +8,10 @@ import Testing
     import Darwin
 #endif
 
-/// A source that cannot be written moves where it is to be kept: without a fence, and with a look at it in every step.
+/// A source that cannot be written moves if it is to be kept: without a fence, and with a check of the source in every
+/// step.
 @Suite struct UnwritableSourceTests {
-    /// What keeps a process from writing it.
+    /// What keeps a process from writing the source.
     enum Kind: String, CaseIterable, Codable, Sendable {
         case file, folder, both, walFile, walBoth
 
@@ -63,7 +64,7 @@ import Testing
             #expect(try texts(database.fetchAll(sql)) == texts(native.fetchAll(sql)), sourceLocation: location)
         }
 
-        /// What an application writes amid the move, also natively.
+        /// Writes what an application writes amid the move, natively as well.
         func write(_ database: Database) throws {
             for sql in [
                 "UPDATE t SET a = 'new' WHERE id = 50", "DELETE FROM t WHERE id IN (2, 51)",
@@ -74,7 +75,7 @@ import Testing
             }
         }
 
-        /// Lets whoever has made the files delete them.
+        /// Lets the owner of the files delete them.
         func giveBack() { Unprivileged.asOwner { _ = chmod(folder + "/old", 0o755) } }
 
         /// Changes the source as its owner.
@@ -117,7 +118,7 @@ import Testing
             try finishMigration(again)
             try files.expectSameRows(again)
             again.close()
-            // The target alone knows that all has moved.
+            // Only the target knows that all rows have moved.
             #expect(try Database.unmovedObjects(ofSourceAtPath: files.source, movedTo: files.target).isEmpty)
             let later = try files.open()
             try files.add(later)
@@ -189,7 +190,7 @@ import Testing
         }
     }
 
-    /// SQLite cannot read the WAL without a file beside it.
+    /// SQLite needs a file beside the WAL to read it.
     @Test func oneWithAWALInAFolderThatCannotBeWrittenIsRefused() async throws {
         let folder = TemporaryFolder()
         await #expect(processExitsWith: .success) { [path = folder.path as String] in
@@ -217,7 +218,7 @@ import Testing
         }
     }
 
-    /// Nothing can be made beside it, as a WAL needs.
+    /// No file can be made beside it, as a WAL would need.
     @Test(arguments: [Kind.folder, .both, .walBoth])
     func theProgressOfAFileThatCannotBeWrittenIsRead(_ kind: Kind) async throws {
         let folder = TemporaryFolder()

@@ -3,7 +3,7 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Programs without Midstream that run VACUUM while tables move whose rowids are no column's.
+/// Programs without Midstream run VACUUM while tables move whose rowids are no column.
 @Suite struct VacuumTests {
     private let folder = TemporaryFolder()
     private var file: String { folder.file("new.db") }
@@ -28,7 +28,7 @@ import Testing
             + "INSERT INTO \(table)(rowid, a, b) SELECT i * 3, 'a' || i, 'b' || i FROM n;"
     }
 
-    /// A table of which half has moved, and the same table in plain SQLite.
+    /// A table of which a half has moved, and the same table in plain SQLite.
     private func begin(_ kind: Kind, _ columns: String = "a TEXT UNIQUE, b TEXT") throws -> Database {
         try plain(plainFile, "CREATE TABLE t(\(columns)); \(Self.fill("t"))")
         switch kind {
@@ -71,7 +71,7 @@ import Testing
         let error = #expect(throws: SQLiteError.self) { try plain(file, "VACUUM") }
         #expect(error?.message.contains("VACUUM_must_wait") == true)
         let other = try Connection(path: file)
-        // What else such a program does is not kept from it.
+        // Such a program is not kept from other work.
         for sql in ["ANALYZE", "REINDEX", "CREATE TABLE other(x)", "ALTER TABLE other ADD COLUMN y"] {
             try other.execute(sql)
         }
@@ -105,7 +105,7 @@ import Testing
         #expect(try database.fetchValue(String.self, Self.texts) == expected())
     }
 
-    /// A program may have the collation by chance.
+    /// The program may have a collation of that name by chance.
     @Test(arguments: Kind.allCases, [false, true])
     func rowidsThatWereChangedAllTheSameAreToldOf(_ kind: Kind, _ isOpenedAnew: Bool) throws {
         var database = try begin(kind)
