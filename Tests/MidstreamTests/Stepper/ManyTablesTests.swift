@@ -3,7 +3,7 @@ import SQLiteConnection
 import Synchronization
 import Testing
 
-/// Files with many tables, of few rows each.
+/// Files with many tables that have few rows each.
 @Suite struct ManyTablesTests {
     private let folder = TemporaryFolder()
     private var source: String { folder.file("old.db") }
@@ -62,7 +62,7 @@ import Testing
             steps += 1
             #expect(try database.fetchAll(sums(tables)) == native)
         }
-        // Alone, each table takes several.
+        // Alone, each table takes several steps.
         #expect(steps < tables)
         #expect(try database.fetchAll(sums(tables)) == native)
         #expect(events.withLock { $0.sorted() } == (0..<tables).map { "t\($0)" }.sorted())
@@ -99,7 +99,7 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t2") == 1)
     }
 
-    /// A reader's snapshot keeps sources from being retired, and is asked about once for all tables.
+    /// A reader's snapshot keeps sources from being retired. The steps check this once for all tables.
     @Test func tablesThatWaitForReadersRetireTogetherWhenThoseHaveLeft() throws {
         try make(source, tables: 6, rows: true)
         try make(target, tables: 6, rows: false)

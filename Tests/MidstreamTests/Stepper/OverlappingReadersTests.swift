@@ -2,7 +2,7 @@ import Midstream
 import SQLiteConnection
 import Testing
 
-/// A source goes when nobody can read it any more, and not before, also where somebody always reads.
+/// A source goes when nobody can read it any more, and not before, even if somebody reads at every moment.
 @Suite struct OverlappingReadersTests {
     private let folder = TemporaryFolder()
 

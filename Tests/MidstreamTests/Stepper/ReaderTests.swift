@@ -9,19 +9,19 @@ import Testing
     import Darwin
 #endif
 
-/// Readers and writers beside a stepper, from its first step until everything of the migration is gone: each row is seen
-/// exactly once, in the snapshot that a transaction began with.
+/// Readers and writers beside a stepper, from its first step until everything of the migration is gone. They see each
+/// row exactly once, in the snapshot with which a transaction began.
 @Suite struct ReaderTests {
     static let aggregates = "SELECT count(*), sum(amount), sum(id * amount) FROM accounts"
 
-    /// What holds at every moment, since transactions keep it so.
+    /// Checks what holds at every moment, since each transaction keeps it so.
     static func checkInvariants(_ row: Row?, _ rows: Int, _ threads: Threads, _ reader: String) {
         guard let row, row[0] == .integer(Int64(rows)), row[1] == .integer(Int64(rows) * 100) else {
             return threads.note("\(reader): \(row.map { "\($0[0]) rows, sum \($0[1])" } ?? "nothing")")
         }
     }
 
-    /// Reads the same twice and thrice in one transaction.
+    /// Reads the same rows two and three times in one transaction.
     static func readLong(_ database: Database, _ rows: Int, _ threads: Threads, _ reader: String) throws {
         try database.read { access in
             let first = try access.fetchOne(aggregates)
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    /// A transaction that keeps the count and the sum.
+    /// A transaction that leaves the count and the sum unchanged.
     static func transfer(_ access: DatabaseAccess, _ random: inout SeededGenerator, _ rows: Int) throws {
         let (a, b) = (
             Int64.random(in: 1...Int64(rows), using: &random), Int64.random(in: 1...Int64(rows), using: &random)
@@ -44,7 +44,7 @@ import Testing
         let amount = Int64.random(in: 1...50, using: &random)
         switch Int.random(in: 0..<4, using: &random) {
         case 0:
-            // Out at one place, in at another.
+            // The row goes out at one place, and in at another.
             guard let row = try access.fetchOne("SELECT owner, amount FROM accounts WHERE id = ?", [a]) else { return }
             try access.execute("DELETE FROM accounts WHERE id = ?", [a])
             try access.execute("INSERT INTO accounts(owner, amount) VALUES (?, ?)", [row[0], row[1]])
@@ -63,14 +63,14 @@ import Testing
         }
     }
 
-    /// One of the two accounts is gone: the transaction is rolled back.
+    /// One of the two accounts is gone, so the transaction is rolled back.
     struct Imbalance: Error {}
 
     static func transfer(_ database: Database, _ random: inout SeededGenerator, _ rows: Int) throws {
         do {
             try database.write { try transfer($0, &random, rows) }
         } catch is Imbalance {
-            // What was done is undone.
+            // The transaction is undone.
         }
     }
 
@@ -97,7 +97,7 @@ import Testing
         let names = ["single statements", "long transactions", "second database", "writer"]
         try await onThread {
             for _ in 0..<30 { try database.stepMigration(rows: 20) }
-            // The move waits half way for those that would be too slow for it.
+            // The move waits half way for readers that would otherwise be too slow for it.
             for _ in 0..<3000 where names.contains(where: { threads.count(of: $0) <= 5 }) { usleep(10_000) }
             while try !database.stepMigration(rows: 20).isFinished {}
         }
@@ -128,7 +128,7 @@ import Testing
 
     private static func readInAnotherProcess(_ path: String, _ rows: Int, _ ready: String) async {
         await #expect(processExitsWith: .success) { [path, rows, ready] in
-            // It has no code of the migration: what stands in the file is enough.
+            // This process has no code of the migration: what the file stores is enough.
             let database = try Database(path: path)
             let threads = Threads()
             for name in ["one", "two"] {
@@ -191,8 +191,8 @@ import Testing
         #expect(try MovingFixture.objects(path).filter { $0.contains("midstream") } == [])
     }
 
-    /// Without a WAL, nobody may read at the moment of a commit. Six readers of 60 ms, without a rest between them, leave no
-    /// such moment to who keeps new ones out for 5 ms.
+    /// Without a WAL, nobody may read at the moment of a commit. Six readers that take 60 ms each, without a rest
+    /// between them, leave no such moment to a step that keeps new readers out for only 5 ms.
     @Test func stepsAreLetInWithoutAWALBesideReadersThatOverlap() async throws {
         let fixture = try MovingFixture(rows: 50)
         var configuration = DatabaseConfiguration()
@@ -252,7 +252,7 @@ import Testing
         try finishMigration(database)
         let error = #expect(throws: SQLiteError.self) { try old.execute("INSERT INTO old_accounts(amount) VALUES (1)") }
         #expect(error?.message == "table old_accounts is moving to table accounts of new.db: write it there")
-        // The schema that it knows is the old one until it reads something.
+        // The connection knows the old schema until it reads something.
         _ = try plain.fetchValue(Int.self, "SELECT count(*) FROM sqlite_master")
         try plain.execute("INSERT INTO accounts(owner, amount) VALUES ('x', 1)")
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 51)
@@ -274,7 +274,7 @@ import Testing
                         threads.note("a transaction saw another's writes")
                     }
                     try access.execute("COMMIT")
-                    // A cursor that is open while single statements commit.
+                    // A cursor is open while single statements commit.
                     try access.forEachRow("SELECT id FROM accounts WHERE owner = 'o5' LIMIT 3") { statement in
                         try access.execute(
                             "UPDATE accounts SET amount = amount + 0 WHERE id = ?",

@@ -4,7 +4,7 @@ import SQLiteFeatures
 import Synchronization
 import Testing
 
-/// Who asks how far a migration is, in whatever process, is told why a table is stopped, at which row, and what to do.
+/// Any process can ask how far a migration is. It is told why a table is stopped, at which row, and what to do.
 @Suite struct StopTests {
     private func stop(_ folder: TemporaryFolder, _ table: String = "t") throws -> MigrationStop? {
         let progress = try Database.readMigrationProgress(ofFile: folder.file("new.db"))
@@ -28,7 +28,7 @@ import Testing
         #expect(try database.readMigrationProgress().tables[0].stop == stop)
         #expect(told.withLock { $0.last?.outcome } == .failed)
         #expect(told.withLock { $0.last?.tables[0].stop } == stop)
-        // Nothing is written again while it stays so.
+        // As long as the table stays stopped for this reason, nothing is written again.
         let version = try database.fetchValue(Int.self, "PRAGMA schema_version")
         #expect(throws: MigrationError.self) { try database.stepMigration() }
         #expect(try database.fetchValue(Int.self, "PRAGMA schema_version") == version)
@@ -77,7 +77,7 @@ import Testing
         #expect(try stop(move.folder) == nil)
     }
 
-    /// Only the process that steps can tell.
+    /// Only the process that makes steps can tell of the lock.
     @Test func aLockThatIsHeldForLongIsToldOf() throws {
         let move = try SmallMove(
             source: "CREATE TABLE t(id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3)",
@@ -96,7 +96,7 @@ import Testing
         try finishMigration(move.database)
     }
 
-    /// SQLite keeps a file without a WAL from being written as long as somebody reads it.
+    /// As long as somebody reads a file without a WAL, SQLite keeps the file from being written.
     @Test func aSourceThatIsReadWithoutAWALIsNamedWithItsReader() throws {
         let folder = TemporaryFolder()
         let reader = try Connection(path: folder.file("old.db"))

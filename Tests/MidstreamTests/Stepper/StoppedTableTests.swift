@@ -4,7 +4,7 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Tables that cannot go on, and what becomes of those beside them.
+/// Tables that cannot go on, and what becomes of the tables beside them.
 @Suite struct StoppedTableTests {
     private func steps(_ database: Database, _ count: Int = 20) -> Set<MigrationError.Code> {
         var codes: Set<MigrationError.Code> = []
@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    /// `a` comes first.
+    /// The table `a` comes first.
     @Test func aTableThatStopsKeepsNoOther() throws {
         let pair = try Pair(
             schema:
@@ -42,8 +42,8 @@ import Testing
         try pair.finish()
     }
 
-    /// Where the table would stop, such a row is told of before it begins: this one comes to be after that, by a program that writes
-    /// past the fence.
+    /// The source's rows. If the table stops at a bad row, such a row is reported before the table begins. So there the
+    /// row becomes bad only later, by a program that writes past the fence.
     private func rows(_ policy: String) -> String {
         let value = policy == "stop" ? "{}" : "no json"
         return
@@ -56,7 +56,7 @@ import Testing
         try foreign.execute("UPDATE s SET b = 'no json' WHERE id = 2")
     }
 
-    /// No constraint refuses it, but a function in an index.
+    /// No constraint refuses the row; a function in an index fails on it.
     @Test(.needs(.indexesOnExpressions), .needs(.jsonFunctions), arguments: ["stop", "set aside", "ask"])
     func aRowThatAnExpressionFailsOnIsRefused(_ policy: String) throws {
         let move = try SmallMove(
@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    /// The mapping has no value for a row, so that the row has no hash, and cannot be shown.
+    /// The mapping has no value for a row. So the row has no hash, and cannot be shown.
     @Test(
         .needs(.jsonFunctions),
         arguments: ["stop", "set aside", "ask"],
@@ -106,7 +106,7 @@ import Testing
             try spoil(move)
             #expect(steps(database) == [.rowRefused])
             try database.execute("DELETE FROM t WHERE id = 2")
-            // By the order of the key, and of the column that is made.
+            // The rows are read in the order of the key, and in that of the mapped column.
             for order in ["id", "v"] {
                 #expect(texts(try database.fetchAll("SELECT * FROM t ORDER BY \(order)")) == ["1|NULL", "3|3"])
             }
@@ -114,7 +114,7 @@ import Testing
             try finishMigration(database)
             #expect(texts(try database.fetchAll("SELECT * FROM t ORDER BY id")) == ["1|NULL", "3|3"])
         case "set aside":
-            // It is set aside before the table begins to move, so that nobody reads it.
+            // The row is set aside before the table begins to move, so nobody reads it.
             #expect(texts(try database.fetchAll("SELECT * FROM t ORDER BY v")) == ["1|NULL", "3|3"])
             #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
             try finishMigration(database)
@@ -125,7 +125,7 @@ import Testing
         }
     }
 
-    /// A program has written past the fence.
+    /// A program has written past the fence, so that the condition fails.
     @Test(.needs(.jsonFunctions)) func aConditionThatFailsKeepsNoOtherTable() throws {
         let move = try SmallMove(
             source: "CREATE TABLE s(id INTEGER PRIMARY KEY, b); INSERT INTO s VALUES (1, '{\"a\": 1}'), (2, '{}')",
@@ -148,7 +148,7 @@ import Testing
         #expect(error?.table == "t" && error?.message.contains("malformed JSON") == true)
     }
 
-    /// Without a WAL, whoever writes a source keeps from it those who read.
+    /// Without a WAL, a connection that writes a source keeps readers from it.
     @Test func aSourceThatIsHeldKeepsNoOther() throws {
         let move = try SmallMove(
             source: "CREATE TABLE t(id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3)",
@@ -175,7 +175,7 @@ import Testing
         #expect(try again.fetchValue(Int.self, "SELECT count(*) FROM t") == 3)
     }
 
-    /// The application has the collation on connections of another library, and `Database` does not.
+    /// The application has the collation on another library's connections, but a `Database` does not have it.
     @Test(arguments: [MigrationVerification.count, .batches, .complete])
     func aColumnWithACollationOfTheApplicationsMoves(_ verification: MigrationVerification) throws {
         let folder = TemporaryFolder()
@@ -202,7 +202,7 @@ import Testing
         #expect(texts(try database.fetchAll("SELECT * FROM t ORDER BY id")) == ["1|a", "2|B"])
     }
 
-    /// What statements brought over beyond the last pending row counts as well.
+    /// Rows that statements promoted beyond the last pending row count as well.
     @Test func aDrainBesideRowsThatAreSetAsideIsVerified() throws {
         let move = try SmallMove(
             source: "CREATE TABLE t(id INTEGER PRIMARY KEY, a); "

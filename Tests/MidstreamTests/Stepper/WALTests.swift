@@ -50,7 +50,7 @@ private final class Flag: Sendable {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))
         try old.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x BLOB)")
-        // 120 MB.
+        // The source has 120 MB.
         try old.execute(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000) "
                 + "INSERT INTO t SELECT i, zeroblob(3900) FROM n"
@@ -80,7 +80,7 @@ private final class Flag: Sendable {
         #expect(!keeper.committed(1500))
         #expect(keeper.isDueForSteps)
         usleep(300_000)
-        // No step comes any more.
+        // No further step comes.
         #expect(!keeper.committed(1009))
         #expect(keeper.committed(1010))
     }
@@ -98,7 +98,7 @@ private final class Flag: Sendable {
         #expect(still.isLong)
     }
 
-    /// An old build, say, whose connection reads in the file's old mode.
+    /// This is for instance an old build, whose connection reads the file in its former journal mode.
     @Test func whoReadsInTheOldModeIsWaitedFor() async throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("new.db"))
@@ -149,7 +149,7 @@ private final class Flag: Sendable {
             most = max(most, vain)
             if most > 100 { break }
         }
-        // Among them are those that count the rows, and copy what they can.
+        // Among these steps are those that count the rows, and those that copy what they can from the WAL.
         #expect(most < 100)
         try reader.execute("COMMIT")
         try finishMigration(database)

@@ -4,8 +4,8 @@ import Testing
 @testable import Midstream
 
 @Suite struct WriteLockTests {
-    /// Whoever writes the source waits for the target then, so that one who held the target and waited for the source would wait
-    /// for ever.
+    /// A connection that writes the source then waits for the target. So a connection that held the target and waited
+    /// for the source would wait for ever.
     @Test(arguments: ["NONE", "FULL", "INCREMENTAL"], [true, false])
     func theTargetsLockIsHadWhileSomebodyHoldsTheSource(_ vacuum: String, _ isMoving: Bool) throws {
         let folder = TemporaryFolder()
@@ -48,7 +48,7 @@ import Testing
         #expect(try new.fetchValue(String.self, "PRAGMA main.integrity_check") == "ok")
     }
 
-    /// Nothing else reads what tells which page is whose.
+    /// Nothing else reads the map, which tells what each page belongs to.
     @Test func aDamagedMapOfFreePagesKeepsNobodyFromWriting() throws {
         let folder = TemporaryFolder()
         let path = folder.file("new.db")

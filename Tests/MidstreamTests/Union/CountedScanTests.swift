@@ -3,7 +3,7 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Scans whose rows are counted, since nobody looks at them, and looked at after all.
+/// Scans whose rows are only counted, since no column is asked for, and whose rows are read after all.
 @Suite struct CountedScanTests {
     private static let queries = [
         "SELECT (SELECT count(*) FROM t), 3",
@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    /// The rows that a loop has yet to see are those that there are.
+    /// The rows that a loop has yet to see are those that still exist.
     @Test(
         arguments: [
             "SELECT 'x' FROM t", "SELECT a FROM t WHERE a = 1", "SELECT 'x' FROM t LIMIT 500",
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    /// SQLite puts a column's value in the place of the column, and it is one by several names.
+    /// SQLite puts a column's value in place of the column, and the rowid's column has several names.
     @Test(
         arguments: [
             "SELECT * FROM t WHERE rowid = 5 AND b > oid", "SELECT * FROM t WHERE id = 5 AND b > t.'id'",
@@ -115,7 +115,7 @@ import Testing
         }
     }
 
-    /// Words that begin a join may be names where nobody takes them for a join, and SQLite reads on.
+    /// A word that begins a join may be a name where no join can stand. SQLite reads it as a name, and goes on.
     @Test(
         .needs(.rowValuesInQueries),
         arguments: [

@@ -3,7 +3,7 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Where a statement wants each value once, the two sides are asked for their values, not for their rows.
+/// If a statement wants each value once, the union table asks the two sides for their values, not for their rows.
 @Suite struct DistinctScanTests {
     private static let schema = """
         CREATE TABLE t(id INTEGER PRIMARY KEY, a INTEGER, b TEXT, c TEXT COLLATE NOCASE, d, e REAL); CREATE INDEX ta ON t(a);
@@ -51,10 +51,10 @@ import Testing
     private static let extra =
         "CREATE TABLE u(x); INSERT INTO u VALUES (1), (5), (7), (NULL); CREATE VIEW v AS SELECT DISTINCT a FROM t"
 
-    /// Whether SQLite tells a virtual table that values are to be distinct, so that it goes along an index for them.
+    /// Whether SQLite tells a virtual table that values must be distinct, so that the scan follows an index for them.
     private static var tellsDistinct: Bool { Connection.libraryVersionNumber >= 3_038_000 }
 
-    /// The rows in their order, where one is asked for; SQLite may choose another index where none is.
+    /// The rows in their order, if the query asks for one. If it does not, SQLite may choose another index.
     private static func comparable(_ rows: [Row], of query: String) -> [String] {
         query.contains("ORDER BY") || query.contains("LIMIT") ? texts(rows) : texts(rows).sorted()
     }
@@ -107,7 +107,7 @@ import Testing
         try files.check("moved")
     }
 
-    /// The source has values that are equal there, and not in the target; and no index for them.
+    /// The source has values that are equal there and differ in the target, and it has no index for them.
     @Test(arguments: [0, 60] as [Int64]) func columnsOfOtherKinds(_ moved: Int64) throws {
         let target = """
             CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b INTEGER, c TEXT, d TEXT, e INTEGER); CREATE INDEX ta ON t(a);
@@ -168,7 +168,8 @@ import Testing
         }
     }
 
-    /// For these SQLite remembers the rows of the right table that have matched, by keys that it says it does not use.
+    /// For these joins, SQLite remembers by their keys which rows of the right table have matched. It says that it does
+    /// not use the keys.
     @Test(
         .needs(.rightJoin),
         arguments: [
@@ -207,7 +208,7 @@ import Testing
         }
     }
 
-    /// What the loop has brought over or changed is neither missed nor given twice.
+    /// Rows that the loop has promoted or changed are neither missed nor given twice.
     @Test func aLoopOverItMayWrite() throws {
         for change in [
             "UPDATE t SET e = 1 WHERE a = ?", "UPDATE t SET b = b || 'x' WHERE a = ?", "DELETE FROM t WHERE a = ?",
@@ -229,7 +230,7 @@ import Testing
         }
     }
 
-    /// Nor is a value given that no row has any more, or not yet.
+    /// Nor does the scan give a value that no row has any more, or that no row has yet.
     @Test(
         .enabled(if: tellsDistinct),
         arguments: [

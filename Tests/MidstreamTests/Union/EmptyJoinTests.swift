@@ -2,7 +2,7 @@ import Midstream
 import SQLiteConnection
 import Testing
 
-/// A join with an empty table is over at once, wherever the table stands.
+/// A join with an empty table ends at once, wherever the table stands.
 @Suite struct EmptyJoinTests {
     private static func pair() throws -> Pair {
         try Pair(
@@ -15,7 +15,7 @@ import Testing
         )
     }
 
-    /// SQLite 3.15 natively goes through all rows of some of these.
+    /// For some of these, native SQLite 3.15 goes through all rows.
     @Test(
         .enabled(if: Connection.libraryVersionNumber >= 3_040_000),
         arguments: [

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Midstream
 
-/// Whether the ledger has a row is looked up by the key.
+/// Midstream finds out by the key whether the ledger has a row.
 @Suite struct LedgerLookupTests {
     @Test(arguments: [
         "id INTEGER PRIMARY KEY, k0 TEXT, k1)",

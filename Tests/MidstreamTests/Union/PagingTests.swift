@@ -2,8 +2,8 @@ import Midstream
 import SQLiteConnection
 import Testing
 
-/// Pages of a list, each sought by the key of the last row of the one before: the next rows are read, and no others. Before 3.22
-/// SQLite does not tell by which collation it compares.
+/// Pages of a list. Each page is sought by the key of the last row of the page before: the next rows are read, and no
+/// others. Before 3.22, SQLite does not tell by which collation it compares.
 @Suite(.enabled(if: Connection.libraryVersionNumber >= 3_022_000)) struct PagingTests {
     private static let rows = """
         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400)
@@ -16,7 +16,7 @@ import Testing
         "INSERT INTO messages VALUES (500, 1, 1, 'a'), (-5, 1, 2, 'b')",
     ]
 
-    /// - Parameter search: How either side seeks a page, in words of SQLite's.
+    /// - Parameter search: How either side seeks a page, in SQLite's words.
     private func check(schema: String, queries: [String], _ search: String, moved: Int64) throws {
         let pair = try Pair(schema: schema, rows: Self.rows, tables: ["messages"], moved: moved)
         for change in ["SELECT 1"] + Self.changes {
@@ -96,7 +96,7 @@ import Testing
         try check(schema: schema, queries: queries, "(chat=?", moved: moved)
     }
 
-    /// The range that SQLite makes of a pattern is another column's.
+    /// The range that SQLite makes of a pattern is on another column.
     @Test(arguments: [0, 180, 399] as [Int64]) func besideAPattern(_ moved: Int64) throws {
         let queries = ["LIKE 'm1%'", "GLOB 'm[1-5]*'", "LIKE 'm!1%' ESCAPE '!'", "NOT LIKE 'm1%'"].flatMap { pattern in
             [
@@ -108,7 +108,7 @@ import Testing
         try check(schema: schema, queries: queries, "(chat=? AND sender<?", moved: moved)
     }
 
-    /// IS compares with NULL as well, and not for one row of a unique key.
+    /// IS compares with NULL as well, so it does not find only one row by a unique key.
     @Test(
         arguments: [
             "id INTEGER PRIMARY KEY, chat INTEGER, sender INTEGER, body TEXT)",

@@ -2,8 +2,8 @@ import Midstream
 import SQLiteConnection
 import Testing
 
-/// A scan without ORDER BY gives rows in the order of the whole table, also where SQLite goes along an index that has all
-/// columns which it needs.
+/// A scan without ORDER BY gives rows in the order of the whole table, even if SQLite follows an index that has all
+/// needed columns.
 @Suite struct ScanOrderTests {
     private static let columns = "(id INTEGER PRIMARY KEY, a INTEGER, b TEXT COLLATE NOCASE, c, wide TEXT)"
     private static let indexes = [
@@ -57,7 +57,7 @@ import Testing
         (["CREATE TABLE t\(columns) \(options)"] + indexes.map { $0.replacing("%", with: "t") }).joined(separator: ";")
     }
 
-    /// With SQLite 3.15 it stays that of the rowid.
+    /// In SQLite 3.15, the order stays that of the rowid.
     @Test(.enabled(if: Connection.libraryVersionNumber >= 3_024_000)) func isThatOfACoveringIndex() throws {
         let schema = Self.creation("", Self.indexes)
         try check(schema: schema, source: schema)

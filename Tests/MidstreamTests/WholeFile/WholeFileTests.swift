@@ -72,7 +72,7 @@ import Testing
                 == ["a", "b c", "by_y", "log", "t", "v"]
         )
         new.close()
-        // The next launch finds it done, with the source and without.
+        // The next launch finds that the move is over, with the source and without it.
         try open().close()
         try Database.wipeSource(
             atPath: folder.file("old.db"),
@@ -99,7 +99,7 @@ import Testing
         #expect(missing?.code == .sourceUnavailable)
     }
 
-    /// Names that begin like the engine's own.
+    /// The names begin like the engine's own.
     @Test func aTriggerOfSuchANameComesAlongAndATableOfSuchANameIsNotLost() throws {
         let folder = TemporaryFolder()
         try Self.source(folder, nil)
@@ -141,7 +141,7 @@ import Testing
         try database.stepMigration(rows: 50)
         #expect(throws: (any Error).self) { try Self.wipe(folder) }
         while try !database.stepMigration(rows: 100).isFinished {}
-        // It is still open.
+        // The source is still open.
         let old = try Connection(path: folder.file("old.db"))
         try old.execute("BEGIN")
         _ = try old.fetchAll("SELECT * FROM a")
@@ -153,7 +153,7 @@ import Testing
         #expect(!Files.exists(folder.file("old.db")))
     }
 
-    /// A process dies when it has overwritten the beginning of the source, which is no database then.
+    /// A process dies when it has overwritten the beginning of the source, which is then no database.
     @Test(arguments: ["open", "wipe", "another"]) func aSourceThatIsHalfWipedKeepsNothingClosed(_ next: String)
         async throws
     {
@@ -174,7 +174,7 @@ import Testing
         try finishMigration(database)
         database.close()
         await #expect(processExitsWith: .signal(SIGKILL)) { [old = old as String, new = new as String] in
-            // Writing goes on up to there: 1 MB of zeros.
+            // The process can write up to this size: 1 MB of zeros.
             var limit = rlimit(rlim_cur: 1 << 20, rlim_max: 1 << 20)
             #if canImport(Glibc)
                 let resource = __rlimit_resource_t(RLIMIT_FSIZE.rawValue)
@@ -187,7 +187,7 @@ import Testing
             kill(getpid(), SIGKILL)
         }
         if next == "another" {
-            // A file of the name that has nothing to do with it.
+            // This file of the same name has nothing to do with the wiped one.
             try Connection(path: old).execute(script: "CREATE TABLE u(x); INSERT INTO u VALUES (1)")
             #expect(throws: MigrationError.self) { try Database.wipeSource(atPath: old, movedTo: new) }
             #expect(try MovingFixture.count("u", in: old) == 1)
@@ -202,7 +202,7 @@ import Testing
         #expect(!Files.exists(old + "-midstream_wiped"))
     }
 
-    /// A link to what has another name by then leads nowhere.
+    /// The link leads to a file that has another name by then, and so leads nowhere.
     @Test func wipingGoesOnThroughALink() throws {
         let folder = TemporaryFolder()
         let (file, link) = (folder.file("old.db"), folder.file("link.db"))
@@ -216,7 +216,7 @@ import Testing
         }
     }
 
-    /// They are those of a file that another program makes under the name meanwhile.
+    /// These journals belong to a file that another program makes under the name meanwhile.
     @Test func wipingLeavesJournalsAloneOnceTheFileHasAnotherName() throws {
         let folder = TemporaryFolder()
         let file = folder.file("old.db")
@@ -250,7 +250,7 @@ import Testing
         #expect(!Files.bytes(journal).isEmpty && Files.bytes(journal).allSatisfy { $0 == 0 })
     }
 
-    /// The next version of the application has a table more, and one by another name.
+    /// The application's next version has one more table, and one with another name.
     @Test(arguments: [SourceRetirement.keep, .drop, .deleteFileWhenEmpty])
     func theNewFileMayGetTablesOfItsOwn(_ retirement: SourceRetirement) throws {
         let folder = TemporaryFolder()
@@ -278,7 +278,7 @@ import Testing
         }
     }
 
-    /// Its process has died before a table began to move.
+    /// The maker's process has died before a table began to move.
     @Test func aFileThatWasMadeIsNotOpenedWithoutItsSource() throws {
         let folder = TemporaryFolder()
         let (old, new) = (folder.file("old.db"), folder.file("new.db"))
@@ -302,7 +302,7 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
     }
 
-    /// While there are any, the file may not be deleted.
+    /// While there are such tables, the file must not be deleted.
     @Test func tablesThatHaveNotMovedAreNamed() throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))
@@ -324,7 +324,7 @@ import Testing
         #expect(try unmoved() == ["later"])
     }
 
-    /// The file's own source was deleted by hand once all of its rows had come.
+    /// The file's own source was deleted by hand once all its rows had come.
     @Test(arguments: [true, false]) func whatIsNotedOfASourceThatIsGoneKeepsNoFile(_ isWiped: Bool) throws {
         let folder = TemporaryFolder()
         let (first, old, new) = (folder.file("first.db"), folder.file("old.db"), folder.file("new.db"))
@@ -360,7 +360,7 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
     }
 
-    /// What had moved from a table of the name counts no more.
+    /// Rows that had moved from a former table of that name do not count any more.
     @Test func aSourceWithATableThatIsMadeAnewIsNotWiped() throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))
@@ -384,7 +384,7 @@ import Testing
         #expect(!Files.exists(folder.file("old.db")))
     }
 
-    /// The target could never be opened again.
+    /// Otherwise the target could never be opened again.
     @Test func aSourceWithoutRowsThatStillMovesIsNotWiped() throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))
@@ -411,7 +411,7 @@ import Testing
         try Database(path: folder.file("new.db"), movingAllOf: .file(folder.file("old.db")))
     }
 
-    /// Somebody writes the source, and a thread that moves all of it waits for that, and fails.
+    /// Somebody writes the source. A thread that moves all of the source waits for that writer, and fails.
     private static func beginsInVain(
         _ folder: TemporaryFolder,
         _ code: MigrationError.Code
@@ -429,7 +429,7 @@ import Testing
         return (holder, threads)
     }
 
-    /// It cannot begin while somebody writes the source, and what others have written into the new file stays.
+    /// The move cannot begin while somebody writes the source. What others have written into the new file stays.
     @Test(arguments: [true, false]) func aFileThatSomebodyUsesIsNotTakenBack(_ isOpen: Bool) async throws {
         let folder = TemporaryFolder()
         let (holder, threads) = try Self.beginsInVain(folder, .locked)
@@ -448,7 +448,7 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM v") == 299)
     }
 
-    /// An old build upgrades it meanwhile: its rows would come, and its new version would not.
+    /// An old build upgrades the source meanwhile. Otherwise its rows would come, but not its new version.
     @Test(arguments: [
         "PRAGMA user_version = 18", "CREATE VIEW w AS SELECT 1", "CREATE TABLE later(x)", "DROP TRIGGER t",
     ])
@@ -474,7 +474,7 @@ import Testing
         #expect(try new.fetchValue(Int64.self, "PRAGMA user_version") == version)
     }
 
-    /// Who makes the file has died before all tables move, or before it could look whether they are what was copied.
+    /// The maker has died before all tables moved, or before it could check whether they are what was copied.
     @Test(
         arguments: ["made", "starting", "copying"],
         ["", "PRAGMA user_version = 18", "ALTER TABLE a ADD COLUMN c", "DROP TABLE log"]
@@ -496,7 +496,7 @@ import Testing
             try await Self.cutShort(folder, holder, change.isEmpty ? "COMMIT" : change + "; COMMIT", open)
             #expect(try Connection(path: new).fetchValue("SELECT max(phase) FROM midstream_tables") == 0)
         } else {
-            // It was open already.
+            // The file was already open.
             visitor = try Database(path: new)
             #expect(try visitor?.fetchAll("SELECT * FROM sqlite_master").isEmpty == true)
             _ = try WholeFile.create(new, nil, from: old, nil)
@@ -506,7 +506,7 @@ import Testing
             try maker.addMigration(source: .file(old), retirement: .drop) { $0.sourceTable = $0.name }
             maker.close()
         }
-        // An old build has its turn.
+        // An old build now changes the source.
         if stage != "starting", !change.isEmpty { try holder.execute(change) }
         holder.close()
         func isRefused(_ code: MigrationError.Code = .misuse, _ body: () throws -> Void) {
@@ -556,7 +556,7 @@ import Testing
         #expect(try MovingFixture.objects(new).filter { $0.contains(WholeFileNote.table) } == [])
     }
 
-    /// Leaves the new file as it is while its tables are about to move, and somebody writes the source.
+    /// Leaves the new file as it is while its tables are about to move and somebody writes the source.
     private static func cutShort(
         _ folder: TemporaryFolder,
         _ holder: Connection,
@@ -575,7 +575,7 @@ import Testing
         Files.copyDatabase(kept, to: new)
     }
 
-    /// As who makes a whole file has it open.
+    /// Opens a file as the maker of a whole file does.
     private static func openToMake(_ path: String) throws -> Database {
         var configuration = DatabaseConfiguration()
         configuration.movesWholeFile = true
@@ -596,7 +596,8 @@ import Testing
         return maker
     }
 
-    /// An old build makes a new one of the same schema while that which was copied is away, or it is restored without claims.
+    /// While the copied source is away, an old build makes a new one of the same schema; or the source is restored
+    /// without its claims.
     @Test func aFileThatWasMadeOfAnotherOneIsMadeAnew() throws {
         let folder = TemporaryFolder()
         let (old, new) = (folder.file("old.db"), folder.file("new.db"))
@@ -612,8 +613,8 @@ import Testing
         try finishMigration(database)
     }
 
-    /// It was claimed, or its file was being taken back, when the process ended; then an old build has made another file in its
-    /// place, until it is restored.
+    /// The source was claimed, or the new file was being taken back, when the process ended. Then an old build has made
+    /// another file in the source's place, until the source is restored.
     @Test(arguments: [true, false]) func aClaimIsNotForgottenWhereAnotherFileIsThere(_ isWithdrawn: Bool) throws {
         let folder = TemporaryFolder()
         let (old, new) = (folder.file("old.db"), folder.file("new.db"))
@@ -649,7 +650,7 @@ import Testing
             try first.addMigration(source: .file(origin)) { $0.sourceTable = $0.name }
             try first.stepMigration(rows: 1)
         }
-        // It was made before that, and has taken the moves over.
+        // This file was made before that, and has taken the moves over.
         try Connection(path: new).execute(
             script: schema
                 + "; CREATE TABLE midstream_copy(source TEXT, file TEXT); INSERT INTO midstream_copy VALUES ('another', NULL)"
@@ -675,7 +676,7 @@ import Testing
         }
     }
 
-    /// One had another name when its maker asked which tables there are.
+    /// One table had another name when the maker asked which tables there are.
     @Test func aFileIsNotFinishedBeforeAllOfItsTablesMove() throws {
         let folder = TemporaryFolder()
         let (old, new) = (folder.file("old.db"), folder.file("new.db"))
@@ -694,7 +695,8 @@ import Testing
         try finishMigration(database)
     }
 
-    /// They are of one shape: as a whole, the source's schema is what it was when each was fenced under the other's name.
+    /// The two tables have the same shape. So the source's schema as a whole is what it was when each table was fenced
+    /// under the other one's name.
     @Test func aFileOfWhichTwoTablesWereSwappedIsMadeAnew() throws {
         let folder = TemporaryFolder()
         let old = folder.file("old.db")
@@ -724,7 +726,7 @@ import Testing
         }
     }
 
-    /// What had changed is as it was again when the next one compares.
+    /// When the next process compares, what had changed is as it was before.
     @Test(arguments: [0, 1, 2]) func aFileThatIsTakenBackIsNotGoneOnWith(_ steps: Int) throws {
         let folder = TemporaryFolder()
         do {
@@ -745,7 +747,7 @@ import Testing
         }
     }
 
-    /// Who takes it back makes steps; another one has begun a table anew meanwhile.
+    /// A process that takes the file back makes steps. Another process has begun a table anew meanwhile.
     @Test func noRowComesIntoAFileThatIsBeingMade() throws {
         let folder = TemporaryFolder()
         let maker = try Self.maker(folder)
@@ -755,7 +757,7 @@ import Testing
         #expect(try MovingFixture.count("u", in: folder.file("old.db")) == 2)
     }
 
-    /// A table that has come since is about to move when the process dies, and the source is away.
+    /// A table that was added later is about to move when the process dies, and the source is away.
     @Test(arguments: [SourceRetirement.keep, .drop])
     func aTableThatIsAboutToMoveKeepsItsFileFromBeingOpenedWithoutTheSource(_ retirement: SourceRetirement) async throws
     {
@@ -780,7 +782,7 @@ import Testing
         #expect(try open().fetchValue(Int.self, "SELECT count(*) FROM late") == 2)
     }
 
-    /// What there is under its name holds nothing, and neither does what would be left of it once it is rolled back.
+    /// The file under the name of the target contains nothing, and neither does what is left of it after a rollback.
     @Test(arguments: ["header", "large", "journal"]) func aFileWithoutAnythingIsNotOpenedWithoutItsSource(
         _ kind: String
     )
@@ -814,7 +816,8 @@ import Testing
         try finishMigration(database)
     }
 
-    /// A table of the source has moved elsewhere, and what the application makes under its name is its own.
+    /// A table of the source has moved to another file. A table that the application creates under its name is the
+    /// application's own.
     @Test func theNewFileMayGetATableWhoseNamesakeHasMovedElsewhere() throws {
         let folder = TemporaryFolder()
         let (old, new) = (folder.file("old.db"), folder.file("new.db"))
@@ -832,7 +835,7 @@ import Testing
         #expect(try open().fetchValue(Int.self, "SELECT x FROM t") == 9)
     }
 
-    /// An old build upgrades the source before a table of it is fenced, and the file could not be taken back by who had made it.
+    /// An old build upgrades the source before one of its tables is fenced, and the maker could not take the file back.
     @Test(arguments: [
         "ALTER TABLE t ADD COLUMN extra", "ALTER TABLE t RENAME COLUMN x TO y", "ALTER TABLE t RENAME TO other",
         "DROP TABLE u",
@@ -855,7 +858,7 @@ import Testing
         #expect(try database.fetchAll("SELECT name, sql FROM sqlite_master ORDER BY 1") == before)
     }
 
-    /// What there is under its name holds nothing: another process has opened it before, say.
+    /// The file under the name of the target contains nothing. Another process may have opened it before, for instance.
     @Test(arguments: [true, false]) func aFileWithoutAnythingIsFilled(_ isByDatabase: Bool) throws {
         let folder = TemporaryFolder()
         let (old, new) = (folder.file("old.db"), folder.file("new.db"))
@@ -871,7 +874,7 @@ import Testing
         try finishMigration(database)
     }
 
-    /// It is open already when it is made of another one.
+    /// The file is already open when it is made of another one.
     @Test func nobodyReadsTheTablesOfAFileThatWasMadeBeforeTheyMove() throws {
         let folder = TemporaryFolder()
         let (old, new) = (folder.file("old.db"), folder.file("new.db"))
@@ -892,7 +895,8 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 3)
     }
 
-    /// What it tells of claims in files that may come back is told by the next one as well.
+    /// A file may have notes of claims in files that may come back. The file that is made in its place has these notes
+    /// as well.
     @Test func whatAFileThatIsMadeAnewTellsOfClaimsStays() throws {
         let folder = TemporaryFolder()
         let (old, new) = (folder.file("old.db"), folder.file("new.db"))
@@ -921,7 +925,7 @@ import Testing
         )
     }
 
-    /// The slower ones find that the source is not what it was, and take nothing back.
+    /// The slower processes find that the source is not what it was, and take nothing back.
     @Test func whatHasRetiredMeanwhileIsNoChange() async throws {
         for _ in 0..<10 {
             let folder = TemporaryFolder()
@@ -942,7 +946,7 @@ import Testing
         }
     }
 
-    /// Who cannot make it removes it, beside somebody who can and has waited for that.
+    /// A process that cannot make the file removes it, beside a process that can make it and has waited for that.
     @Test func aFileThatCannotBeMadeIsNotRemovedFromUnderOthers() async throws {
         for _ in 0..<60 {
             let folder = TemporaryFolder()
@@ -966,7 +970,7 @@ import Testing
                 usleep(UInt32.random(in: 0..<3000))
                 _ = try WholeFile.create(new, nil, from: good, nil)
                 let plain = try Connection(path: new)
-                // Others look whether there is anything in it.
+                // Other connections check whether the file contains anything.
                 plain.setBusyTimeout(milliseconds: 5000)
                 try plain.execute("INSERT INTO t VALUES (1)")
                 plain.close()
@@ -977,7 +981,7 @@ import Testing
         }
     }
 
-    /// Two processes that are started for the first time.
+    /// Two processes start for the first time.
     @Test func aFileIsMadeOnce() async throws {
         let folder = TemporaryFolder()
         try Self.source(folder, nil)

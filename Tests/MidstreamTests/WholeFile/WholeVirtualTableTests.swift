@@ -12,11 +12,11 @@ import Testing
 
     struct Module: CustomTestStringConvertible, Sendable {
         let name: String
-        /// Creates and fills table `f`, with what keeps it up to date with `t`.
+        /// Creates and fills table `f`, and what keeps `f` up to date with `t`.
         let sql: String
         let queries: [String]
         var needs: SQLiteFeature?
-        /// What says that it is whole.
+        /// A statement that tells whether the table is whole.
         var check: String?
         var isAvailable: Bool { needs?.isAvailable ?? true }
         var testDescription: String { name }
@@ -80,7 +80,7 @@ import Testing
         try Database(path: new, movingAllOf: .file(old), retirement: retirement)
     }
 
-    /// The same statements run on a copy by plain SQLite.
+    /// Runs the same statements on a copy by plain SQLite, and compares.
     private func compare(_ module: Module, _ native: Connection, _ database: Database) throws {
         for query in module.queries + ["SELECT * FROM t ORDER BY id"] {
             #expect(texts(try database.fetchAll(query)) == texts(try native.fetchAll(query)), "\(query)")
@@ -118,7 +118,7 @@ import Testing
         #expect(!Files.exists(old))
     }
 
-    /// Byte for byte, so that no module is asked for what it has.
+    /// The content is copied byte for byte, so that no module is asked for its content.
     @Test(arguments: modules) func theirContentIsThatOfTheSource(_ module: Module) throws {
         guard module.isAvailable else { return }
         let source = try Connection(path: old)
@@ -138,7 +138,7 @@ import Testing
         }
     }
 
-    /// Those of an old build would be lost.
+    /// Otherwise the writes of an old build would be lost.
     @Test(arguments: modules) func writesOfTheSourcesAreRefusedAndReadsAreNot(_ module: Module) throws {
         guard module.isAvailable else { return }
         let source = try Connection(path: old)
@@ -164,7 +164,8 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM f") == 60)
     }
 
-    /// The process that makes the file dies once those of the source refuse writes, and an old build has its turn or not.
+    /// The process that makes the file dies once the source's virtual tables refuse writes. After that, an old build
+    /// changes the source or does not.
     @Test(arguments: ["", "CREATE TABLE later(x)"]) func aFileWhoseMakerHasDiedIsMadeOrTakenBack(_ change: String)
         throws
     {
@@ -185,7 +186,7 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM f") == (change.isEmpty ? 60 : 61))
     }
 
-    /// What the application makes of it is none of Midstream's business.
+    /// Midstream does not care what the application does with the module.
     @Test func aModuleThatIsNotKnownHereComesAlong() throws {
         let source = try Connection(path: old)
         try source.execute(
@@ -208,7 +209,7 @@ import Testing
 
     // MARK: Single tables
 
-    /// With the same names in both files, they would seem to collide.
+    /// If both files have tables of the same names, these would seem to collide.
     @Test(arguments: modules) func noFilterIsAskedAboutWhatTheyKeep(_ module: Module) throws {
         guard module.isAvailable else { return }
         for path in [old, new] {
@@ -239,7 +240,7 @@ import Testing
         #expect(texts(try database.fetchAll("SELECT name FROM sqlite_master")) == ["words"])
     }
 
-    /// SQLite attaches no such file.
+    /// SQLite attaches no file with such a view or trigger.
     @Test(arguments: [
         "CREATE VIEW v AS SELECT * FROM main.t", "CREATE TRIGGER v AFTER INSERT ON t BEGIN SELECT * FROM main.t; END",
     ]) func aSourceWhoseViewNamesMainIsRefusedBeforeAnythingIsDone(_ sql: String) throws {
