@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    /// A view that refuses writes is left of it: a table in its place would take rows that nobody reads.
+    /// A view that refuses writes is left of the table. A table in its place would take rows that nobody reads.
     @Test(arguments: [false, true]) func aDeclaredTableThatHasMovedAwayIsLeftAlone(_ allowsDrops: Bool) throws {
         let folder = TemporaryFolder()
         let old = try Database(path: folder.file("old.db"))
@@ -58,7 +58,7 @@ import Testing
         #expect(try new.fetchValue(Int.self, "SELECT sum(v) FROM t") == 1)
     }
 
-    /// They may stay as long as users have the former names, and the next launch gives them too.
+    /// The options may stay as long as some users have the former names, and the next launch gives them, too.
     @Test func optionsMayNameWhatHasMovedAway() throws {
         let folder = TemporaryFolder()
         let old = try Database(path: folder.file("old.db"))
@@ -76,14 +76,14 @@ import Testing
         let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE TABLE u(x);"
         let plan = try old.upgrade(to: DatabaseSchema(sql: schema), options: options)
         #expect(plan.isEmpty && plan.movedAway == ["t"])
-        // It is not created anew under its next name.
+        // The table is not created anew under its next name.
         options.renamedTables = ["t": "s"]
         options.renamedColumns = ["s": ["value": "v"]]
         options.columns = ["s": ["v": .expression("abs(v)")]]
         let renamed = DatabaseSchema(sql: schema.replacing("TABLE t", with: "TABLE s"))
         let next = try old.upgrade(to: renamed, options: options)
         #expect(next.isEmpty && next.movedAway == ["s"])
-        // What is misspelt is told.
+        // A misspelt name is reported.
         options.renamedColumns = ["r": ["value": "v"]]
         #expect(throws: MigrationError.self) { try old.plan(for: renamed, options: options) }
         options.renamedColumns = ["s": ["value": "w"]]
@@ -107,7 +107,8 @@ import Testing
         #expect(unchanged.undeclared.sorted() == ["bodies", "drafts", "noted"])
     }
 
-    /// Names that begin like the engine's own: indexes and triggers are the application's, tables are refused.
+    /// Names that begin like the engine's own: such indexes and triggers are the application's, such tables are
+    /// refused.
     @Test func namesLikeTheEnginesOwnAreNotLost() throws {
         let first = """
             CREATE TABLE t(id INTEGER PRIMARY KEY, a, u);
@@ -245,7 +246,7 @@ import Testing
         let plan = try pair.database.upgrade(to: DatabaseSchema(sql: sql), options: options)
         #expect(plan.changes.contains { $0.name == "letters" && $0.way == .rebuild })
         #expect(try pair.database.upgrade(to: DatabaseSchema(sql: sql), options: options).isEmpty)
-        // By SQLite alone.
+        // SQLite alone makes these changes.
         try pair.native.execute(
             script: "DROP VIEW bodies; DROP TRIGGER noted; ALTER TABLE messages RENAME TO old; DROP TABLE drafts;"
         )
@@ -281,7 +282,7 @@ import Testing
         #expect(try pair.database.fetchValue(Int.self, "SELECT sum(flag) FROM messages") == 40)
     }
 
-    /// No row lacks a value in a table that has none.
+    /// In a table without rows, no row lacks a value.
     @Test(arguments: [0, 1000]) func anEmptyTableGetsAColumnWithoutDefault(_ rows: Int) throws {
         let pair = try UpgradePair(
             "CREATE TABLE t(id INTEGER PRIMARY KEY, a); CREATE INDEX by_a ON t(a); CREATE TABLE u(x); INSERT INTO u VALUES (1);"
@@ -302,7 +303,7 @@ import Testing
         try pair.finish()
     }
 
-    /// A table that has no row yet may have rows to come.
+    /// A table that has no rows yet may have rows to come.
     @Test func aTableThatIsEmptyAsYetGetsNoColumnWithoutDefault() throws {
         let pair = try open()
         var options = SchemaOptions()
@@ -356,14 +357,14 @@ import Testing
                 + "there: each insert would search the whole source table. Create one in the source first"
         )
         #expect(try words(unique) { $0.rowsChangedAtOnce = 40 } == "are copied in the transaction")
-        // Whether each row has a key of the new kind, the rehearsal has looked.
+        // The rehearsal has checked whether each row has a key of the new kind.
         let other = "CREATE TABLE t(id INTEGER NOT NULL UNIQUE, k INTEGER PRIMARY KEY, a TEXT);"
         #expect(try words(other) != nil)
         #expect(try words(other) { $0.rowsChangedAtOnce = 40 } == "are copied in the transaction")
         #expect(try words(old.replacing("TEXT", with: "TEXT COLLATE NOCASE"), after: stricter) != nil)
     }
 
-    /// Before a user's row is refused.
+    /// The columns are reported before a user's row is refused.
     @Test func columnsThatBecomeNotNullAreToldOfWhereNothingFillsThem() throws {
         let pair = try UpgradePair(
             "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b TEXT NOT NULL, old TEXT); INSERT INTO t VALUES (1, 'a', 'b', 'c')"

@@ -3,7 +3,7 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Virtual tables in a declared schema, with what a shell prints of the tables that they make for themselves.
+/// A declared schema has virtual tables, and also what a shell prints of the tables that these make for themselves.
 @Suite struct DeclaredVirtualTableTests {
     private let folder = TemporaryFolder()
 
@@ -21,7 +21,8 @@ import Testing
     private static let virtual = "CREATE VIRTUAL TABLE docs USING fts4(body)"
     private static let archive = "CREATE TABLE IF NOT EXISTS \"docs_archive\"(a); CREATE INDEX by_a ON docs_archive(a);"
 
-    /// As `.schema` of the sqlite3 shell does. In a file that has been vacuumed the virtual table comes last.
+    /// A schema as `.schema` of the sqlite3 shell prints it. In a file that has been vacuumed, the virtual table comes
+    /// last.
     private static func printed(ofVacuumed isVacuumed: Bool) -> String {
         let shadows = """
             CREATE TABLE IF NOT EXISTS 'docs_content'(docid INTEGER PRIMARY KEY, 'c0body');
@@ -49,7 +50,7 @@ import Testing
         #expect(try names(fresh) == texts(native.fetchAll(all)))
     }
 
-    /// Its trigger may fill it, and its content may be a table that is declared with it.
+    /// A trigger may fill the index, and its content may be a table that is declared with it.
     @Test(.needs(.fullText5)) func anIndexOfATableComesWithItsTriggers() throws {
         let database = try open(Self.tables + "INSERT INTO messages VALUES (1, 'first words')")
         let schema = DatabaseSchema(
@@ -85,7 +86,7 @@ import Testing
         #expect(try database.upgrade(to: other).changes.map(\.name) == ["docs"])
     }
 
-    /// What is declared for a table that a full-text table reads, and what is renamed.
+    /// What is declared for a table that a full-text table reads, and which names change.
     struct Change: Sendable {
         var tables = "CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT, other TEXT);"
         var renamedTables: [String: String] = [:]
@@ -120,7 +121,7 @@ import Testing
         "CREATE VIEW shown AS SELECT id, body FROM messages; CREATE VIRTUAL TABLE found USING fts5(body UNINDEXED, content=[shown], content_rowid=id)",
     ]
 
-    /// Its module would not find what it reads.
+    /// Otherwise the full-text table's module would not find what it reads.
     @Test(.needs(.fullText5), .needs(.dropColumn), arguments: changes, readers)
     func whatAFullTextTableReadsGetsNoOtherName(_ change: Change, _ reader: String) throws {
         let before = "CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT, other TEXT);"
@@ -129,7 +130,7 @@ import Testing
         options.renamedTables = change.renamedTables
         options.renamedColumns = change.renamedColumns
         options.allowsDrops = change.allowsDrops
-        // The view goes with the table that it names.
+        // The view follows the table that it names.
         let followsTable = reader.contains("VIEW") && change.renamedTables != [:]
         let schema = DatabaseSchema(sql: change.tables)
         if followsTable {
@@ -140,7 +141,7 @@ import Testing
             #expect(error?.message.contains("virtual table found reads") == true)
         }
         #expect(texts(try database.fetchAll("SELECT body FROM found WHERE rowid = 1")) == ["some words"])
-        // When it has gone, it may come anew.
+        // Once the full-text table is dropped, it may be created anew.
         try database.execute("DROP TABLE found")
         try database.upgrade(to: schema, options: options)
     }

@@ -1,7 +1,7 @@
 import SQLiteFeatures
 
-/// A random schema of one table `t`, whose columns are some of a few: so any two have some in common. Rows that have numbers
-/// from 1 on in all columns fit every one.
+/// A random schema of one table `t`. Its columns are some of a few, so any two schemas have columns in common. Rows
+/// with numbers from 1 on in all columns fit every schema.
 struct RandomSchema: CustomStringConvertible {
     var columns: [String] = []
     var createTable = ""
@@ -13,7 +13,7 @@ struct RandomSchema: CustomStringConvertible {
     init(_ dice: inout some RandomNumberGenerator) {
         func one<Element>(_ elements: [Element]) -> Element { elements.randomElement(using: &dice)! }
         func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &dice) < percent }
-        // The keys may be the table's key.
+        // These columns may be the table's key.
         let keys = ["k1", "k2"]
         let others = ["a", "b", "c", "d"].filter { _ in chance(65) }.shuffled(using: &dice)
         let kind = one(["rowid", "alias", "alias", "auto", "text", "pair"])
@@ -64,7 +64,7 @@ struct RandomSchema: CustomStringConvertible {
         }
     }
 
-    /// The same with one more column, and perhaps an index: what ALTER TABLE may do by itself.
+    /// The schema with one more column, and perhaps an index: a change that ALTER TABLE may do by itself.
     func changed(_ dice: inout some RandomNumberGenerator) -> RandomSchema {
         let name = "n\(columns.count)"
         let ends = [" DEFAULT 5", " NOT NULL DEFAULT 5", "", " DEFAULT (2 + 3)", " UNIQUE", " CHECK (\(name) <> 0)"]
@@ -76,7 +76,7 @@ struct RandomSchema: CustomStringConvertible {
         return changed
     }
 
-    /// Rows for it.
+    /// Rows for the schema.
     func rows(_ count: Int) -> String {
         "INSERT INTO t(\(columns.joined(separator: ", "))) WITH RECURSIVE n(i) AS "
             + "(SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(count)) "

@@ -2,9 +2,10 @@ import Midstream
 import SQLiteConnection
 import Testing
 
-/// Declared upgrades from one random schema to another, beside the same done offline.
+/// Declared upgrades from one random schema to another, beside the same upgrades done offline.
 ///
-/// `MIDSTREAM_FUZZ_SEED` replays what a failure prints; `MIDSTREAM_FUZZ_UPGRADES` says how many pairs are tried.
+/// `MIDSTREAM_FUZZ_SEED` replays the case that a failure prints; `MIDSTREAM_FUZZ_UPGRADES` says how many pairs are
+/// tried.
 @Suite struct RandomUpgradeTests {
     @Test func aFileComesToTheDeclaredSchemaWithAllItsRows() throws {
         let count = Files.environment("MIDSTREAM_FUZZ_UPGRADES").flatMap { Int($0) } ?? 60
@@ -32,7 +33,7 @@ import Testing
         for way in ["statements", "foreseen online", "foreseen atOnce"] { #expect((ways[way] ?? 0) > 0, "\(way)") }
     }
 
-    /// Without drops, columns that are not declared have the values that they had, whatever becomes of the others.
+    /// Without drops, columns that are not declared keep their values, whatever becomes of the other columns.
     @Test func columnsThatAreNotDeclaredKeepTheirValues() throws {
         let count = Files.environment("MIDSTREAM_FUZZ_UPGRADES").flatMap { Int($0) } ?? 60
         let seed = Files.environment("MIDSTREAM_FUZZ_SEED").flatMap { UInt64($0) } ?? 1
@@ -52,7 +53,7 @@ import Testing
                 for value in ["'01'", "'1e3'", "' 5'", "2.5", "x'31'"] {
                     let sql =
                         "UPDATE OR IGNORE t SET \(column) = \(value) WHERE k2 % 7 = \(Int.random(in: 0..<7, using: &dice))"
-                    // A STRICT column may refuse it.
+                    // A STRICT column may refuse the value.
                     try? database.execute(sql)
                 }
             }
@@ -74,7 +75,7 @@ import Testing
             do {
                 try finishMigration(database)
             } catch let error as MigrationError where error.code == .rowRefused {
-                // It stays where it is.
+                // The row stays where it is.
             }
             #expect(Set(texts(try database.fetchAll(sql))) == before, comment)
         }
@@ -104,7 +105,7 @@ import Testing
             do {
                 try Self.upgradeNatively(pair.native, old, schema)
             } catch is SQLiteError {
-                // Nor are there rows lost where they cannot fit.
+                // If rows do not fit, none of them is lost, either.
                 do {
                     try pair.database.upgrade(to: declared, options: options)
                     #expect(
@@ -141,7 +142,7 @@ import Testing
         #expect(try plain.fetchAll("SELECT 1 FROM sqlite_master WHERE name LIKE 'midstream%'").isEmpty, "\(comment)")
     }
 
-    /// Create, copy what both have, drop, rename.
+    /// Creates the new table, copies the columns that both tables have, drops the old table, and renames the new one.
     private static func upgradeNatively(_ connection: Connection, _ old: RandomSchema, _ new: RandomSchema) throws {
         let common = new.columns.filter(old.columns.contains).joined(separator: ", ")
         try connection.transaction {

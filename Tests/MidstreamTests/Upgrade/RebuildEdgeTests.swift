@@ -12,7 +12,7 @@ import Testing
 
 /// Rebuilds beside other migrations, savepoints, connections and clauses that could lose rows.
 @Suite struct RebuildEdgeTests {
-    /// Rows 1 to `count`, which `select` makes of `i`.
+    /// Inserts `count` rows, which `select` makes of the numbers `i` from 1 on.
     private static func rows(_ count: Int, into table: String, _ select: String) -> String {
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(count)) "
             + "INSERT INTO \(table) SELECT \(select) FROM n;"
@@ -32,7 +32,8 @@ import Testing
         }
     }
 
-    /// As they go when a table is dropped. They would hold on to the table's backup, and to no table in the end.
+    /// The triggers go as they go when a table is dropped. Otherwise they would belong to the table's backup, and in
+    /// the end to no table.
     @Test(arguments: [0, 1000]) func temporaryTriggersGoAndBreakNothing(_ atOnce: Int) throws {
         let folder = TemporaryFolder()
         let database = try Database(path: folder.file("app.db"))
@@ -49,7 +50,7 @@ import Testing
         #expect(try rows(database, "SELECT * FROM t") == ["1|1"])
     }
 
-    /// A thousand rows may be a gigabyte.
+    /// A thousand rows may have a gigabyte.
     @Test func fewLargeRowsAreNotCopiedAtOnce() throws {
         let folder = TemporaryFolder()
         let database = try Database(path: folder.file("app.db"))
@@ -71,7 +72,7 @@ import Testing
 
     // MARK: Sources that have moved
 
-    /// In the same file its fence is all that tells that the rows have moved.
+    /// In one file, only the fence tells that the rows have moved.
     @Test(arguments: [0, 1000])
     func aKeptSourceOfTheSameFileStaysOneThatHasMoved(_ atOnce: Int) throws {
         let folder = TemporaryFolder()
@@ -117,7 +118,7 @@ import Testing
         #expect(try rows(old, "SELECT id, v FROM t") == ["1|1"])
     }
 
-    /// Not even where no row has been in the table yet.
+    /// No row is deleted, even if no row has been in the table yet.
     @Test func noRowOfAKeptSourceIsDeletedWhileItIsRebuilt() throws {
         let folder = TemporaryFolder()
         let old = try Database(path: folder.file("old.db"))
@@ -134,7 +135,7 @@ import Testing
         #expect(try old.fetchValue(Int.self, "SELECT count(*) FROM t") == 3)
     }
 
-    /// Else it would fail with what to do about a change that a program without Midstream has made.
+    /// Otherwise a step would fail, and say what to do about a change by a program without Midstream.
     @Test func stepsBesideRebuildsDoNotFail() async throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))
@@ -187,10 +188,10 @@ import Testing
         #expect(try rows(pair.database, sql) == texts(pair.native.fetchAll(sql)))
     }
 
-    /// A constraint of which a row by itself does not tell, so that a rebuild does not find it out before it begins.
+    /// A single row does not show this constraint, so a rebuild does not find it out before it begins.
     private static let isNotNull = "a IS NOT NULL OR rowid < 0"
 
-    /// A rebuild that needs the rows of the one before is told which of them does not come.
+    /// A rebuild that needs the rows of the rebuild before it says which of them cannot come.
     @Test func aRowThatIsRefusedIsToldOfByTheNextRebuild() throws {
         let pair = try UpgradePair(
             "CREATE TABLE t(x INTEGER PRIMARY KEY, a);"
@@ -216,7 +217,7 @@ import Testing
         #expect(try pair.database.fetchValue(Int.self, "SELECT count(b) FROM t") == 19)
     }
 
-    /// Be it the first row, or one behind others that have moved.
+    /// The refused row is the first one, or comes after rows that have moved.
     @Test(arguments: [1, 12]) func aRowThatIsRefusedIsMendedByAnotherRebuild(_ refused: Int) throws {
         let pair = try UpgradePair(
             "CREATE TABLE t(x INTEGER PRIMARY KEY, a);"
@@ -274,7 +275,7 @@ import Testing
         let rebuilt = try pair.database.write { access in
             try access.rebuild("t") { table in
                 table.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT NOT NULL, b)"
-                // Of a value that is converted on its way nothing else can be made on its way.
+                // Nothing else can be made of a value while it moves, if it is converted while it moves.
                 table.columns["b"] = .expression(canMoveOn ? "id + 1" : "a + 1")
             }
         }
@@ -369,7 +370,7 @@ import Testing
         #expect(try pair.database.fetchValue(Int.self, "SELECT count(*) FROM t") == 300)
     }
 
-    /// What shows the new shape is made by the first statement after a rebuild, and goes with the savepoint.
+    /// The first statement after a rebuild makes the objects that show the new shape. They go with the savepoint.
     @Test func aSavepointRightAfterARebuildIsRolledBack() throws {
         let pair = try UpgradePair("CREATE TABLE t(id INTEGER PRIMARY KEY, a);" + Self.rows(300, into: "t", "i, i"))
         try pair.database.write { access in
@@ -393,7 +394,7 @@ import Testing
         #expect(try rows(pair.database, sql) == ["299|2|299"])
     }
 
-    /// The second rebuild ends the first one's move, which the rollback brings back.
+    /// The second rebuild ends the first one's move. The rollback brings that move back.
     @Test(arguments: [false, true])
     func aRebuildThatEndsTheOneBeforeIsRolledBack(_ toSavepoint: Bool) throws {
         struct Failure: Error {}

@@ -3,11 +3,11 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Rows that a new shape or a target does not take are named, by the table and their keys.
+/// If a new shape or a target refuses rows, the error names them, by the table and their keys.
 @Suite struct RefusedShapeTests {
     private static let rows = "INSERT INTO t VALUES (1, 'a'), (7, 'b'), (9, 'B')"
 
-    /// Each is refused by SQLite as well, when the rows are copied by hand.
+    /// SQLite refuses each of these as well, when the rows are copied by hand.
     @Test(arguments: [
         ("n TEXT UNIQUE COLLATE NOCASE", "", ["UNIQUE constraint failed: t.n", "rowid 9", "rowid 7"]),
         (
@@ -24,7 +24,7 @@ import Testing
         #expect(throws: SQLiteError.self) { try plain.execute(Self.rows) }
         let database = try Database(path: folder.file("main.db"))
         try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, n TEXT); \(Self.rows)")
-        // A small table gets an index at once.
+        // A small table would get the index at once.
         var options = SchemaOptions()
         options.rowsChangedAtOnce = 0
         let error = #expect(throws: (any Error).self) {
@@ -38,7 +38,7 @@ import Testing
         #expect(texts(try database.fetchAll("SELECT * FROM t ORDER BY id")) == ["1|a", "7|b", "9|B"])
     }
 
-    /// ADD COLUMN looks at no row, and CREATE INDEX names none.
+    /// ADD COLUMN checks no row, and CREATE INDEX names none.
     @Test(arguments: ["", "CREATE INDEX i ON t(abs(n))", "CREATE INDEX i ON t(id) WHERE abs(n) > 1"])
     func rowsOnWhichAnExpressionFailsAreNamed(_ index: String) throws {
         if index.isEmpty, !SQLiteFeature.generatedColumns.isAvailable { return }
@@ -59,7 +59,7 @@ import Testing
         #expect(texts(try database.fetchAll("SELECT * FROM t")) == [index.isEmpty ? "1|1|1" : "1|1"])
     }
 
-    /// Of ADD COLUMN, SQLite would say that a CHECK failed, and nothing more.
+    /// For ADD COLUMN, SQLite would say only that a CHECK failed.
     @Test(arguments: ["a DEFAULT 5 CHECK (a > 9)", "a CHECK (a IS NOT NULL)"])
     func rowsThatANewColumnDoesNotFitAreNamed(_ column: String) throws {
         let folder = TemporaryFolder()
@@ -113,7 +113,7 @@ import Testing
         #expect(error?.message.contains("key ('x', 1) and key ('y', 1)") == true, "\(error?.message ?? "")")
     }
 
-    /// The way that the message names leads on.
+    /// The remedy that the message names works.
     @Test(.needs(.indexesOnExpressions)) func anIndexThatIsMissingIsNamedInWordsOfTheSchema() throws {
         let source = "CREATE TABLE t(id INTEGER PRIMARY KEY, n); INSERT INTO t VALUES (1, 2)"
         let target = "CREATE TABLE t(id TEXT PRIMARY KEY, n)"
@@ -142,7 +142,7 @@ import Testing
         }
         let broken = message("CREATE TABLE t(a);\n\nCREATE TABLE u(\n  ä INTEGER,,\n  b);")
         #expect(broken.contains("near \",\": syntax error"))
-        // SQLite tells the word that is wrong since 3.38, and the statement's place is known in any case.
+        // Since 3.38, SQLite tells which word is wrong. The place of the statement is known in any case.
         #expect(broken.hasPrefix("line 4, column 13: ") || broken.hasPrefix("line 3, column 1: "), "\(broken)")
         let other = message("CREATE TABLE t(a);\n  INSERT INTO t VALUES (1)")
         #expect(other.hasPrefix("line 2, column 3: "), "\(other)")

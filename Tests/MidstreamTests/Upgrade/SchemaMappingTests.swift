@@ -3,7 +3,7 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// What `SchemaOptions.columns` says is applied once, and left out only where that loses nothing.
+/// A mapping of `SchemaOptions.columns` is applied once, and is left out only if that loses nothing.
 @Suite struct SchemaMappingTests {
     private let folder = TemporaryFolder()
 
@@ -65,7 +65,7 @@ import Testing
         )
     }
 
-    /// It is made of its expression, whatever it was called.
+    /// A generated column is made of its expression, whatever its former name.
     @Test(.needs(.generatedColumns), .needs(.renameColumn), arguments: ["", " STORED"])
     func aGeneratedColumnIsRenamedInARebuild(_ kind: String) throws {
         let database = try open(
@@ -102,7 +102,7 @@ import Testing
         #expect(try value(database, "SELECT name FROM t") == "ANN")
     }
 
-    /// Users who come from before the column that it names have nothing to lose.
+    /// Users whose file is older than the column that the mapping names have nothing to lose.
     @Test func aMappingOfAnOtherVersionIsLeftOut() throws {
         let database = try open("CREATE TABLE t(id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")
         let options = options(["name": .expression("upper(first)")], allowsDrops: true)

@@ -3,7 +3,7 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Tables and columns that a declared schema gives other names, and columns that it gives other values.
+/// A declared schema gives tables and columns other names, and columns other values.
 @Suite struct SchemaRenamesTests {
     private func options(
         tables: [String: String] = [:],
@@ -35,7 +35,7 @@ import Testing
         pair.expectSame(location)
     }
 
-    /// It has nothing of the column that had its name, which has another now.
+    /// The new column has nothing of the column that had its name and now has another.
     @Test(arguments: ["alter", "rebuild", "value"], ["", " NOT NULL DEFAULT ''"])
     func aNewColumnMayTakeTheNameOfARenamedOne(_ way: String, _ constraint: String) throws {
         let pair = try UpgradePair(
@@ -59,7 +59,8 @@ import Testing
         #expect(try pair.database.upgrade(to: order, options: options).isEmpty)
     }
 
-    /// A declared trigger means the column that has the name by the declaration, also where its words stay the same.
+    /// In a declared trigger, a name means the column that the declaration gives this name, even if the trigger's text
+    /// stays the same.
     @Test(.needs(.renameColumn)) func aDeclaredTriggerMayNameANewColumnOfARenamedOnesName() throws {
         let trigger = "CREATE TRIGGER tr AFTER UPDATE OF title ON t BEGIN INSERT INTO log VALUES (NEW.title); END;"
         let pair = try UpgradePair(
@@ -79,7 +80,7 @@ import Testing
         #expect(try rows(pair, "SELECT what FROM log") == ["new"])
     }
 
-    /// A function may be called what a column was.
+    /// A function may have the former name of a column.
     @Test func aMappingMayCallAFunctionOfARenamedColumnsName() throws {
         let pair = try UpgradePair("CREATE TABLE t(id INTEGER PRIMARY KEY, body TEXT); INSERT INTO t VALUES (1, 'abc')")
         let options = options(columns: ["t": ["length": "size"]]) {
@@ -90,7 +91,7 @@ import Testing
         #expect(try rows(pair, "SELECT letters FROM t") == ["3"])
     }
 
-    /// A mapping may name its table as it is called before or after the upgrade.
+    /// A mapping may name its table by the name before the upgrade or by the one after it.
     @Test(arguments: ["people", "persons"]) func aMappingMayNameARenamedTable(_ name: String) throws {
         let pair = try UpgradePair(
             "CREATE TABLE persons(id INTEGER PRIMARY KEY, name TEXT); INSERT INTO persons VALUES (1, 'a')"
@@ -137,7 +138,7 @@ import Testing
         expectRefusal(pair, "CREATE TABLE c(x)", options(tables: ["a": "cc"]), "does not declare")
         expectRefusal(pair, "CREATE TABLE a(z, y)", options(columns: ["a": ["x": "zz"]]), "does not declare")
         expectRefusal(pair, both, options(columns: ["c": ["x": "y"]]), "does not declare")
-        // The names are good for a file that has neither.
+        // The names are right for a file that has neither.
         let fresh = try Database(path: pair.folder.file("fresh.db"))
         try fresh.upgrade(
             to: DatabaseSchema(sql: "CREATE TABLE c(z)"),
@@ -184,7 +185,8 @@ import Testing
         )
     }
 
-    /// The same options with the next version's schema. SQLite takes a name in quotes that is none for a string.
+    /// The next version has the same options and another schema. SQLite takes a name in quotes for a string if no
+    /// column has it.
     @Test(arguments: ["content", "\"content\""]) func optionsServeTheNextVersionToo(_ name: String) throws {
         let pair = try notes()
         let options = options(columns: ["notes": ["content": "text"]]) {
@@ -211,7 +213,7 @@ import Testing
         }
     }
 
-    /// ALTER TABLE could rename it, but not convert it.
+    /// ALTER TABLE could rename the column, but could not convert its values.
     @Test func aRenamedColumnIsConverted() throws {
         let pair = try notes()
         let options = options(columns: ["notes": ["content": "text"]]) {
@@ -244,7 +246,7 @@ import Testing
         )
         let options = options(columns: ["notes": ["content": "text"]]) {
             $0.columns = ["notes": ["text": .expression("coalesce(content, '')")]]
-            // Without RENAME COLUMN, what is not declared cannot follow.
+            // Without RENAME COLUMN, undeclared objects cannot follow the new name.
             $0.allowsDrops = allowsDrops || !SQLiteFeature.renameColumn.isAvailable
         }
         let undeclared = options.allowsDrops ? [] : ["other", "tr2"]

@@ -2,7 +2,7 @@ import Midstream
 import SQLiteConnection
 import Testing
 
-/// Steps of a schema, and the records of them.
+/// Steps of a schema, and the records of these steps.
 @Suite struct SchemaUpgradesTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.file("app.db") }
@@ -25,7 +25,7 @@ import Testing
         ),
     ]
 
-    /// Three steps; the last one rebuilds.
+    /// Three steps; the last of them rebuilds a table.
     private static func upgrades(from first: Int = 0, upTo count: Int = 3) -> SchemaUpgrades {
         var upgrades = SchemaUpgrades()
         for (name, version, body) in steps.prefix(count).dropFirst(first) {
@@ -114,7 +114,7 @@ import Testing
         }
         #expect(try database.upgrade(upgrades).steps == ["third"])
         #expect(try rows(database) == newest)
-        // The answer is asked for once.
+        // The closure is asked once.
         upgrades.versionBefore = { _ in throw Failure() }
         #expect(try database.upgrade(upgrades).steps.isEmpty)
     }
@@ -141,7 +141,8 @@ import Testing
         #expect(try database.upgrade(newer).steps == ["fourth"])
     }
 
-    /// Be the file handed over, fresh, or one of another way: a build that still has the step finds that it has run.
+    /// The file may be handed over, fresh, or one of another way. A build that still has the step finds that it has
+    /// run.
     @Test(arguments: ["newer", "fresh", "version"]) func aRetiredStepRunsNoSecondTime(_ way: String) throws {
         var retiring = Self.upgrades(from: 1)
         retiring.retiredSteps = ["first"]
@@ -174,7 +175,7 @@ import Testing
         #expect(error?.code == .newerSchema)
     }
 
-    /// As by a build that has gone back to counting versions.
+    /// A build that has gone back to counting versions leaves such a file.
     @Test func aNewerVersionNumberOfARecordedFileIsRefused() throws {
         let database = try open()
         try database.upgrade(Self.upgrades())

@@ -4,7 +4,7 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Schemas that are described in Swift, or by the types of records.
+/// Schemas that are described in Swift, or by record types.
 @Suite struct TableDescriptionTests {
     private struct Message: Codable {
         var id: Int64?
@@ -65,7 +65,7 @@ import Testing
         #expect(try database.upgrade(to: schema).changes.map(\.name) == ["first", "second"])
         #expect(texts(try database.fetchAll("SELECT name FROM sqlite_master WHERE type = 'index'")) == ["i", "j"])
         #expect(try database.plan(for: schema).isEmpty)
-        // As texts that are compared, too.
+        // The descriptions also serve as texts that are compared.
         var upgrades = SchemaUpgrades()
         upgrades.add("all") { try $0.upgrade(to: schema) }
         upgrades.freshSchema = { try $0.upgrade(to: schema) }

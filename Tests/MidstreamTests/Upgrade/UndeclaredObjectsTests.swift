@@ -3,7 +3,7 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// What a file has that is not declared: it goes on working, or is told.
+/// Objects of a file that are not declared go on working, or are reported.
 @Suite struct UndeclaredObjectsTests {
     private static func n(_ count: Int, _ insert: String) -> String {
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(count)) \(insert) FROM n;"
@@ -28,7 +28,7 @@ import Testing
 
     // MARK: Values
 
-    /// In other tables, ANY is a type of numbers.
+    /// In tables that are not STRICT, ANY is a type of numbers.
     @Test(.needs(.strict)) func valuesOfAnyTypeStayWhatTheyAre() throws {
         let folder = TemporaryFolder()
         let database = try Database(path: folder.file("app.db"))
@@ -42,7 +42,7 @@ import Testing
         try database.upgrade(to: DatabaseSchema(sql: sql))
         #expect(try contents() == ["1|'01'|text|NULL", "2|1000.0|real|NULL"])
         try database.execute("UPDATE t SET c = '2026-01-02', a = '007' WHERE id = 1")
-        // And back, where the declared column is none any more.
+        // The way back, where the declared column is no longer ANY.
         try database.upgrade(to: DatabaseSchema(sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, b TEXT) STRICT"))
         #expect(try contents() == ["1|'007'|text|'2026-01-02'", "2|1000.0|real|NULL"])
     }
@@ -86,7 +86,7 @@ import Testing
     @Test(.needs(.renameColumn), arguments: [false, true]) func whatNamesARenamedColumnGoesOnNamingIt(_ moves: Bool)
         throws
     {
-        // Of a table that moves, it would be drained: CREATE TRIGGER asks for that.
+        // On a moving table, this trigger would have the table drained: CREATE TRIGGER needs that.
         let other =
             "CREATE TRIGGER other AFTER DELETE ON log BEGIN UPDATE t SET body = OLD.what || 1 WHERE id = 1; END;"
         let pair = try UpgradePair(
@@ -123,7 +123,7 @@ import Testing
         #expect(try pair.database.plan(for: DatabaseSchema(sql: sql), options: options).isEmpty)
     }
 
-    /// Whatever the application has set. Before version 3.26, SQLite renames none of them.
+    /// This holds whatever the application has set. SQLite before 3.26 renames none of these.
     @Test(arguments: [0, 1]) func whatNamesARenamedTableGoesOnNamingIt(_ legacy: Int) throws {
         let child = "CREATE TABLE child(id INTEGER PRIMARY KEY, parent REFERENCES people(id));"
         let view = "CREATE VIEW v AS SELECT name FROM people;"
@@ -139,7 +139,7 @@ import Testing
             try pair.database.withoutTransaction { try $0.execute("PRAGMA legacy_alter_table = \(legacy)") }
             if Connection.libraryVersionNumber < 3_026_000 {
                 #expect(refusal(pair, sql, options).contains("is not declared, and names table people"))
-                // What is declared follows.
+                // A declared object follows the new name.
                 let declared = sql + follower.replacing("people", with: "persons")
                 try pair.database.upgrade(to: DatabaseSchema(sql: declared), options: options)
             } else {
@@ -160,7 +160,7 @@ import Testing
         }
     }
 
-    /// Each of them names columns of two tables that are rebuilt.
+    /// Each of these names columns of two tables that are rebuilt.
     @Test(.needs(.renameColumn)) func whatNamesRenamedColumnsOfSeveralTablesGoesOnNamingThem() throws {
         let pair = try UpgradePair(
             """
@@ -244,7 +244,7 @@ import Testing
 
     // MARK: Other tables
 
-    /// A text or a function in a declared CHECK may be called like a column that is not declared.
+    /// A declared CHECK may contain a text or a function with the name of a column that is not declared.
     @Test(arguments: [
         "CHECK (state IN ('sent', 'draft'))", "CHECK (length(state) < 9)", "CHECK ( LENGTH(\"state\")<9 )",
     ])

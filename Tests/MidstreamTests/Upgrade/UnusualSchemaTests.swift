@@ -4,7 +4,7 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Schemas that SQLite takes, and that few applications have.
+/// Schemas that SQLite accepts, and that few applications have.
 @Suite struct UnusualSchemaTests {
     private func upgrade(
         _ before: String,
@@ -22,7 +22,7 @@ import Testing
 
     private static let thousands = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)"
 
-    /// Only tables that the module makes are its own, whatever the others are called.
+    /// Only tables that the module makes are its own, whatever other tables are called.
     @Test(.needs(.fullText5)) func aTableIsNoShadowForItsNameAlone() throws {
         let search = "CREATE VIRTUAL TABLE search USING fts5(body);"
         let before =
@@ -33,7 +33,7 @@ import Testing
         }
         #expect(plan.undeclared == ["other"])
         #expect(try rows(pair, "SELECT q FROM history") == ["x"])
-        // And back, at each launch.
+        // The way back, at each launch.
         var options = SchemaOptions()
         options.renamedTables = ["history": "search_history"]
         let schema = DatabaseSchema(sql: search + "CREATE TABLE search_history(q TEXT)")
@@ -49,7 +49,7 @@ import Testing
         )
     }
 
-    /// The module cannot be asked without that table, whose name is like those of its own.
+    /// Without that table, whose name is like those of the module's own tables, the module cannot be asked.
     @Test func theContentOfAFullTextTableIsDeclaredLikeAnyOther() throws {
         let plain = try Connection(path: ":memory:")
         guard (try? plain.execute("CREATE VIRTUAL TABLE f USING fts4(a)")) != nil else { return }
@@ -97,7 +97,7 @@ import Testing
         try pair.finish()
     }
 
-    /// A row that is refused stops its table, and nothing else; nor are all rows moved at once.
+    /// A refused row stops its table, and nothing else. Nor are all rows moved at once.
     @Test func aTriggerThatComesDoesNotDrainWhatItTouches() throws {
         let trigger = "CREATE TRIGGER tr AFTER INSERT ON log BEGIN UPDATE t SET a = 'x' WHERE id = NEW.x; END;"
         let (pair, plan) = try upgrade(
@@ -139,7 +139,7 @@ import Testing
             $0.renamedTables = ["a": "b"]
         }
         #expect(try rows(pair, mends ? "SELECT x FROM broken" : "SELECT x FROM b") == ["1"])
-        // Older versions rename a table without a look at views.
+        // Older versions of SQLite rename a table without checking views.
         guard Connection.libraryVersionNumber >= 3_026_000 else { return }
         let undeclared = try UpgradePair(before)
         var options = SchemaOptions()
@@ -219,7 +219,7 @@ import Testing
         try pair.finish()
     }
 
-    /// To Swift an accented letter equals the letter and an accent, to SQLite it does not.
+    /// To Swift, an accented letter equals the letter with a separate accent; to SQLite it does not.
     @Test(
         .needs(.partialIndexes),
         arguments: [

@@ -28,7 +28,7 @@ private func upgradesFromVersionNumbers() -> SchemaUpgrades {
             table.indexes.append("CREATE INDEX messages_by_time ON messages(sent)")
         }
     }
-    // Only for a version that is kept elsewhere than in PRAGMA user_version.
+    // This is needed only for a version that is kept elsewhere than in PRAGMA user_version.
     upgrades.versionBefore = { access in
         let tables = "SELECT count(*) FROM sqlite_master WHERE name = 'settings'"
         guard try access.fetchValue(Int.self, tables) == 1 else { return nil }
@@ -48,7 +48,7 @@ private func upgradesFromNamedMigrations() -> SchemaUpgrades {
     upgrades.add("addAuthor") { access in
         try access.execute("ALTER TABLE messages ADD COLUMN author TEXT")
     }
-    // New with Midstream.
+    // This step is new with Midstream.
     upgrades.add("authorIsRequired") { access in
         try access.rebuild("messages") { table in
             table.schema = """
@@ -86,7 +86,7 @@ private func declaredSchema() throws -> (DatabaseSchema, SchemaOptions) {
     return (DatabaseSchema([people, notes]), options)
 }
 
-/// The guide's examples do what it says.
+/// The guide's examples do what the guide says.
 @Suite struct UpgradeGuideTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.file("app.db") }

@@ -25,7 +25,7 @@ import Testing
         return count
     }
 
-    /// Upgrades and works on in a process that dies at a point.
+    /// Upgrades, and goes on working, in a process that dies at a given point.
     private static func die(_ version: Int, _ folder: String, at point: Int, _ manner: KillingVFS.Manner) async {
         await #expect(processExitsWith: .signal(SIGKILL)) { [version, folder, point, manner] in
             do {

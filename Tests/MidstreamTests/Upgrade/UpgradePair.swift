@@ -3,8 +3,8 @@ import SQLText
 import SQLiteConnection
 import Testing
 
-/// A database that is upgraded, and beside it a plain one for which the same is done offline, by SQLite alone: create, copy,
-/// drop, rename.
+/// A database that is upgraded, and a plain one that SQLite alone changes offline in the same way: create, copy, drop,
+/// rename.
 final class UpgradePair {
     let folder = TemporaryFolder()
     let native: Connection
@@ -31,7 +31,7 @@ final class UpgradePair {
         database = try Database(path: path, configuration: configuration)
     }
 
-    /// Runs a statement on both sides, and expects the same of it.
+    /// Runs a statement on both sides, and expects the same outcome.
     func execute(_ sql: String, _ location: SourceLocation = #_sourceLocation) throws {
         let error = outcome { try native.execute(script: sql) }
         let other = outcome { try database.execute(sql) }
@@ -93,7 +93,7 @@ final class UpgradePair {
 
     // MARK: Comparing
 
-    /// All rows of all tables and views.
+    /// Compares all rows of all tables and views.
     func expectSame(_ location: SourceLocation = #_sourceLocation) {
         do {
             let names = try native.fetchAll(
@@ -116,7 +116,7 @@ final class UpgradePair {
         }
     }
 
-    /// The definitions of everything, without what Midstream keeps.
+    /// The definitions of all objects except Midstream's own.
     static func schema(_ connection: Connection) throws -> [String] {
         try connection.fetchAll("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_master").map { row in
             try ["type", "name", "tbl_name"].map { try row.get($0, as: String.self) }.joined(separator: " ") + ": "
@@ -124,7 +124,7 @@ final class UpgradePair {
         }.filter { !$0.contains(" midstream_upgrades") }.sorted()
     }
 
-    /// Moves everything, and expects of the plain file what the offline one has.
+    /// Moves everything, and expects the file to have what the offline one has.
     func finish(_ location: SourceLocation = #_sourceLocation) throws {
         try finishMigration(database)
         expectSame(location)

@@ -2,11 +2,11 @@ import Midstream
 import SQLiteConnection
 import Testing
 
-/// An application that launches with a file of some version, upgrades it, and works on while rows move. The same each time, so
-/// that its writes can be counted in one run and died at in the next.
+/// An application that launches with a file of some version, upgrades it, and goes on working while rows move. It does
+/// the same each time, so its writes can be counted in one run, and a later run can die at one of them.
 struct UpgradeWorkload {
     let folder: String
-    /// The version of the file before.
+    /// The version of the file before the launch.
     let version: Int
 
     static let newest = 4
@@ -69,7 +69,7 @@ struct UpgradeWorkload {
         INSERT INTO notes(text) VALUES ('a'), ('b');
         """
 
-    /// The same steps, offline, by SQLite alone.
+    /// The same steps, done offline by SQLite alone.
     static func upgradeNatively(_ connection: Connection, from version: Int, to newest: Int = newest) throws {
         for step in version + 1..<newest + 1 {
             switch step {
@@ -111,7 +111,7 @@ struct UpgradeWorkload {
         try connection.execute("PRAGMA user_version = \(version)")
     }
 
-    /// What the tables hold after each number of transactions, by SQLite alone.
+    /// What the tables contain after each number of transactions, by SQLite alone.
     func expectations() throws -> [[String]] {
         let connection = try Connection(path: ":memory:")
         try Self.makeOld(connection, version)
@@ -157,7 +157,7 @@ struct UpgradeWorkload {
 
     // MARK: After
 
-    /// Checks what a process that died has left, then goes on to the end and checks that.
+    /// Checks what a process that died has left, then goes on to the end, and checks what is there then.
     func check(_ expected: [[String]], losesLast: Bool, _ comment: Comment) throws {
         try checkIsWholeStep(comment)
         let reported = Files.size(committed)
@@ -182,7 +182,7 @@ struct UpgradeWorkload {
         #expect(try UpgradePair.schema(plain) == UpgradePair.schema(native), comment)
     }
 
-    /// The file is of one version, whichever: version number, records and columns.
+    /// Checks that the file is of one version, whichever: version number, records and columns.
     private func checkIsWholeStep(_ comment: Comment) throws {
         let plain = try Connection(path: path)
         defer { plain.close() }
