@@ -3,7 +3,7 @@ import Testing
 
 @testable import MidstreamTool
 
-/// The options that tell keys and ciphers, with and without a library that encrypts.
+/// The options for keys and ciphers, with a library that encrypts and with one that does not.
 @Suite struct KeyArgumentTests {
     private func parse(_ arguments: String...) throws -> KeyArguments {
         try KeyArguments(ParsedArguments(["new.db"] + arguments, for: MigrateCommand.spec), command: "migrate")
@@ -88,7 +88,7 @@ import Testing
         #expect(folder.names == ["old.db"])
     }
 
-    /// Two copies of SQLite in one process reach each other's files and structures.
+    /// Two copies of SQLite in one process get at each other's files and structures.
     @Test func aProcessWithTwoSQLitesRefusesToWork() throws {
         let other = Connection.canEncrypt ? "libsqlite3.so.0" : "libsqlcipher.so.0"
         let probe = try? Subprocess.run("/bin/true", [], environment: ["LD_PRELOAD": other])

@@ -7,7 +7,7 @@ import Testing
     import Darwin
 #endif
 
-/// Keys of the tool's files.
+/// Keys of the files on which the tool works.
 @Suite(.enabled(if: Connection.canEncrypt)) struct KeyTests {
     private let folder = TestFolder()
     private static let (sourceText, targetText) = ("Source-Needle 7c1", "Target-Needle é 9f3")
@@ -15,7 +15,7 @@ import Testing
     private let target = EncryptionKey.passphrase(Self.targetText)
     private let environment = ["MIDSTREAM_SOURCE": Self.sourceText, "MIDSTREAM_TARGET": Self.targetText]
 
-    /// A file with a key, and a newline after it.
+    /// Makes a file with a key, and a newline after the key.
     private func keyFile(_ name: String, _ text: String) throws -> String {
         try Subprocess.write(text, to: folder.file(name))
         return folder.file(name)
@@ -62,7 +62,7 @@ import Testing
         let status = try run("status", new, "--target-key-env=MIDSTREAM_TARGET", "--json")
         #expect(status.output.contains(#""moved":100,"pending":400,"total":500"#), "\(status.error)")
 
-        // Later, with what the target has stored.
+        // The second command relies on what the target has stored.
         let missing = try run("migrate", new, "--target-key-env", "MIDSTREAM_TARGET")
         #expect(missing.status == 1)
         #expect(missing.error.contains("give its key, by --source-key-file, --source-key-env or --source-key-ask\n"))
@@ -164,7 +164,7 @@ import Testing
         ] {
             let result = try Subprocess.run(BuiltTool.path, arguments, environment: environment)
             #expect(result.status == 1)
-            // All of it: a library's own lines are silenced.
+            // This is the whole error output: the library's own lines are silenced.
             #expect(result.error == wanted)
         }
         #expect(!folder.exists("new.db"))
@@ -197,7 +197,7 @@ import Testing
             "1ms",
             "--json"
         ) { pid in
-            // A process that fails never gets there.
+            // A process that fails never reaches this phase.
             for _ in 0..<3000 {
                 let phase = try? folder.value("new.db", "SELECT max(phase) FROM midstream_tables", key: target)
                 if phase == .integer(1) { break }
@@ -233,7 +233,7 @@ import Testing
         #expect(try folder.dump("plain.db") == dump)
     }
 
-    /// The file is not to be deleted then.
+    /// The source must not be deleted then.
     @Test(arguments: [true, false]) func whatIsNotInTheTargetIsNamed(_ isAnother: Bool) throws {
         let old = try folder.database("old.db", Self.schema)
         let made = isAnother ? try folder.database("other.db", "CREATE TABLE something(x)") : old
@@ -251,7 +251,7 @@ import Testing
         #expect(second.error.contains(isAnother ? "messages" : "later"), "\(second.error)")
     }
 
-    /// It has no rows, so that nothing could move.
+    /// The source has no rows, so nothing could move.
     @Test func aSourceIsNotWipedForAFileThatWasNotMadeOfIt() throws {
         let old = try folder.database(
             "old.db",
@@ -290,7 +290,7 @@ import Testing
         let arguments = ["encrypt", old, folder.file("new.db"), "--target-key-env", "MIDSTREAM_TARGET"]
         let kept = try Subprocess.run(BuiltTool.path, arguments, environment: environment)
         #expect(kept.status == 0, "\(kept.error)")
-        // Somebody still has it.
+        // This connection still has the source open.
         let reader = try Connection(path: old)
         try reader.execute("BEGIN")
         _ = try reader.fetchAll("SELECT * FROM people")
@@ -306,7 +306,7 @@ import Testing
         #expect(wiped.output.contains(#""sourceWiped":true"#))
         #expect(folder.names == ["new.db"])
         #expect(try folder.dump("new.db", key: target) == dump)
-        // And again, without a source.
+        // The command runs again, without a source.
         let again = try Subprocess.run(BuiltTool.path, arguments + ["--wipe"], environment: environment)
         #expect(again.status == 0, "\(again.error)")
         #expect(again.output == "There is nothing to move.\n")
@@ -328,7 +328,7 @@ import Testing
         #expect(result.status == 0, "\(result.error)")
         #expect(result.output.hasSuffix("\(old) has been overwritten and deleted.\n"))
         #expect(try folder.dump("new.db", key: target) == dump)
-        // One variable for both files.
+        // One variable has the key of both files.
         let cheaper = try run(
             "encrypt",
             folder.file("new.db"),
@@ -408,14 +408,14 @@ import Testing
             let terminal = try PseudoTerminal(BuiltTool.path, ["status", old, "--target-key-ask"])
             #expect(terminal.waitFor("Key of the target: "))
             #expect(!terminal.echoes)
-            // Ctrl-C is the terminal's own.
+            // The terminal itself turns Ctrl-C into a signal.
             if signal == SIGINT { terminal.type("Nee\u{3}") } else { terminal.send(signal) }
             #expect(terminal.end() == 128 + signal)
             #expect(terminal.echoes)
             #expect(!terminal.shown.contains("Nee"))
         }
 
-        /// As when a shell without job control has begun it in the background.
+        /// A shell without job control begins a program in the background in this way.
         @Test func anIgnoredSignalIsNoAnswerAndKeepsNoOtherFromEndingIt() throws {
             let old = try folder.database("old.db", messages(20), key: source)
             let ignoring = "trap '' INT; exec \"$@\""

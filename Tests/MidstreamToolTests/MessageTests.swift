@@ -9,7 +9,7 @@ import Testing
     import Darwin
 #endif
 
-/// What is said of errors, in `Docs/Errors.md` and by the command.
+/// What `Docs/Errors.md` and the command say of errors.
 @Suite struct MessageTests {
     private static let root = "\(#filePath)".split(separator: "/").dropLast(3).reduce("") { $0 + "/" + $1 }
 
@@ -77,7 +77,7 @@ import Testing
         #expect(result.error.hasPrefix("midstream: error: \(script):2:1: "), "\(result.error)")
     }
 
-    /// Names of the API are of no use in a shell. What no command can cause may have them.
+    /// Names of the API are of no use in a shell. Errors that no command can cause may have them.
     @Test func theCommandSaysNothingOfTheAPI() {
         for term in CommandWords.terms {
             #expect(CommandWords.message("say \(term.api) so").contains(term.api) == false)
@@ -93,7 +93,7 @@ import Testing
         )
     }
 
-    /// What calls of the API alone can cause.
+    /// Texts that only calls of the API can cause.
     private static let notOfTheCommand = [
         "MigrationOverlay.", "closure of refusedRows = .ask", "have DatabaseConfiguration.sourcePath give",
         "say .sameDatabase", "SchemaUpgrades.onNewerSchema", "CaseIterable",
@@ -116,7 +116,7 @@ import Testing
         #expect(found > 20)
     }
 
-    /// A name in the way of Swift, or a value of an enumeration.
+    /// A name as Swift writes it, or a value of an enumeration.
     private static var name: Regex<Substring> { #/\b[a-z]+[A-Z][A-Za-z]+\b|\b[A-Z][a-z]+[A-Z][A-Za-z]+\b| \.[a-z]+/# }
 
     private static func files(_ folder: String) -> [String] {
@@ -134,7 +134,8 @@ import Testing
     }
 }
 
-/// The strings of Swift's source, with `…` for what is filled in; those that are put together by `+` are one.
+/// The string literals of Swift's source, with `…` in place of interpolations. Strings that `+` puts together count as
+/// one.
 private struct Literals {
     private var rest: Substring
     private var found: [String] = []
@@ -152,7 +153,7 @@ private struct Literals {
         rest = rest.dropFirst(end.count)
     }
 
-    /// Reads to the end, or to the parenthesis that ends what is filled in.
+    /// Reads to the end, or to the parenthesis that ends an interpolation.
     private mutating func readCode(isFilledIn: Bool) {
         var depth = 0
         while let first = rest.first {

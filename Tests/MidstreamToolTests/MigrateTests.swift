@@ -34,7 +34,8 @@ import Testing
         #expect(again.output == "There is nothing to move.\n")
     }
 
-    /// A table moves on to a third file before it is whole in the second, which then has nothing more to do.
+    /// A table moves on to a third file before all its rows have come into the second. The second file then has nothing
+    /// more to do.
     @Test func aTableMovesOnToAThirdFile() throws {
         let old = try folder.database("old.db", messages(3000))
         let (new, third) = (folder.file("new.db"), folder.file("third.db"))
@@ -58,7 +59,7 @@ import Testing
         #expect(try BuiltTool.run("status", new).output.contains("has no migrations"))
     }
 
-    /// SQLite would refuse every write of the table where foreign keys are enforced.
+    /// If foreign keys are enforced, SQLite would refuse every write of the table.
     @Test func aKeyToATableThatStaysIsWaivedByName() throws {
         let old = try folder.database(
             "old.db",
@@ -145,7 +146,8 @@ import Testing
         #expect(all.error.contains("--table TARGET=SOURCE"))
     }
 
-    /// The rows that move fire the target's triggers or do not, as the command says, and it says so before anything moves.
+    /// The moved rows fire the target's triggers or do not, as the command says. The command must say so before
+    /// anything moves.
     @Test func triggersForInsertAreAskedAbout() throws {
         let old = try folder.database("old.db", messages(30))
         let new = folder.file("new.db")
@@ -192,7 +194,7 @@ import Testing
 
     /// Begins a migration and interrupts it.
     private func beginMigration(_ old: String, _ new: String) throws {
-        // A step of 1 ms each 2 s: it cannot have ended when the signal comes.
+        // The steps take 1 ms each 2 s, so the migration cannot have ended when the signal comes.
         let result = try BuiltTool.run(
             "migrate",
             "--source",
@@ -205,7 +207,7 @@ import Testing
             "1ms",
             "--json"
         ) { pid in
-            // A process that fails never gets there.
+            // A process that fails never reaches this phase.
             for _ in 0..<3000 {
                 if access(new, F_OK) == 0,
                     (try? folder.value("new.db", "SELECT phase FROM midstream_tables")) == .integer(1)
@@ -235,7 +237,7 @@ import Testing
         #expect(try BuiltTool.run("status", new).output == "\(new) has no migrations\n")
     }
 
-    /// The error has the keys beside the damage, and status names the table of those that were left out.
+    /// The error has the keys beside the damage. The status names the table of the rows that were left out.
     @Test func keysThatCannotBeReadAreTold() throws {
         let old = try folder.database(
             "old.db",
@@ -327,7 +329,7 @@ import Testing
         #expect(try folder.value("next.db", "SELECT count(*) FROM messages") == .integer(5000))
     }
 
-    /// Others go on moving, or are on their own way back.
+    /// The other tables go on moving, or are on their own way back.
     @Test func onlyTheTablesThatAreNamedReturn() throws {
         let old = try folder.database(
             "old.db",
@@ -347,7 +349,7 @@ import Testing
         #expect(status.contains("rooms: returning, 700 rows moved"), "\(status)")
     }
 
-    /// Another process ends a migration between two steps of this one, in either way.
+    /// Another process ends a migration between two steps of this one, by moving all rows or by a cancellation.
     @Test(arguments: [false, true], [false, true])
     func howAnotherProcessHasEndedAMoveIsTold(_ isSameFile: Bool, _ isCancelled: Bool) throws {
         let new = folder.file("new.db")
@@ -381,7 +383,7 @@ import Testing
         #expect(try folder.value("new.db", "SELECT count(*) FROM messages") == .integer(isCancelled ? 0 : 5000))
     }
 
-    /// A process has died while it began, and its source is not there any more.
+    /// A process has died while it began the migration, and the source does not exist any more.
     @Test func aTableThatCannotBeginEndsTheCommand() throws {
         let old = try folder.database("old.db", messages(100))
         let new = folder.file("new.db")
@@ -400,7 +402,7 @@ import Testing
         }
     }
 
-    /// Tables of one name, of two files.
+    /// Two sources in different files have tables of the same name.
     @Test func whichSourceStaysIsTold() throws {
         let new = try folder.database("new.db", "CREATE TABLE a(x); CREATE TABLE b(x)")
         let database = try Database(path: new)
@@ -421,7 +423,7 @@ import Testing
         #expect(result.output.contains("b: all 2 rows moved\n"), "\(result.output)")
     }
 
-    /// In the end the target has none of the rows, which must not be called moved.
+    /// In the end the target has none of the rows, so they must not be called moved.
     @Test func whatIsOnItsWayBackIsNotMoved() throws {
         let old = try folder.database("old.db", messages(5000))
         let new = folder.file("new.db")
@@ -492,7 +494,7 @@ import Testing
         )
         #expect(result.status == 1)
         #expect(folder.names == ["old.db"], "\(result.error)")
-        // A file that was there stays, whatever it has.
+        // A file that was there before stays, whatever it contains.
         try folder.database("new.db", "CREATE TABLE x(y); DROP TABLE x;")
         _ = try Subprocess.run(BuiltTool.path, ["migrate", folder.file("new.db"), "--source", old] + tables)
         #expect(folder.exists("new.db"))
@@ -502,7 +504,7 @@ import Testing
         let old = try folder.database("old.db", messages(10))
         let locked = folder.file("locked")
         mkdir(locked, 0o555)
-        // To root, no folder is closed but those of the kernel.
+        // For root, only the folders of the kernel are closed.
         let target = geteuid() == 0 ? "/proc/new.db" : locked + "/new.db"
         let result = try BuiltTool.run("migrate", "--source", old, target, "--all-tables")
         #expect(result.status == 1)

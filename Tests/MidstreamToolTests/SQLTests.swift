@@ -3,10 +3,10 @@ import Testing
 
 @Suite struct SQLTests {
     private let folder = TestFolder()
-    /// Older libraries cannot set it back after a row has been moved.
+    /// Older libraries cannot set `last_insert_rowid()` back after a row has been moved.
     private static let lastRowID = Connection.libraryVersionNumber >= 3_018_000 ? "last_insert_rowid()" : "0"
 
-    /// Runs a script while tables move, and beside it with the sqlite3 shell, which knows no dot lines of ours.
+    /// Runs a script while tables move, and beside it with the sqlite3 shell, which does not know our dot lines.
     private func compare(_ script: String, _ schema: String) throws {
         let old = try folder.database("old.db", schema)
         try folder.database("plain.db", schema)
@@ -102,7 +102,7 @@ import Testing
         #expect(try folder.value("a.db", "SELECT count(*) FROM sqlite_master") == .integer(1))
     }
 
-    /// A device that is full, and a reader that has gone, whether that ends writers by a signal or not.
+    /// The output goes to a full device, or to a reader that has gone, with the signal for that ignored or not.
     @Test(arguments: [("> /dev/full", "", 1), ("", "", 141), ("", "trap '' PIPE;", 141)])
     func outputThatIsLostIsNoSuccess(_ redirection: String, _ trap: String, _ status: Int32) throws {
         #if os(Linux)
@@ -145,7 +145,7 @@ import Testing
         #expect(lines[7].hasPrefix(#"{"help":{"#))
         let reindexed = try BuiltTool.run("sql", new, "--json", input: "SELECT 1 AS a; REINDEX;")
         #expect(reindexed.output.contains(#"{"sql":"REINDEX","columns":[],"rows":[]"#))
-        // What is left goes on without being told of the source.
+        // The remaining rows go on moving without the command's naming the source.
         let status = try BuiltTool.run("status", new)
         #expect(status.status == 0)
         #expect(status.output.contains("messages: copying, 300 rows moved, 700 pending (30.0 %), from \(old)"))
@@ -175,7 +175,7 @@ import Testing
                 print("sqlite3 is not installed, so its output is not compared")
                 break
             }
-            // The shell's status is SQLite's code for the error.
+            // The shell's exit status is SQLite's code for the error.
             let isAlike = own.output == shell.output && (own.status == 0) == (shell.status == 0)
             #expect(isAlike, "\(sql): \(own.error)")
         }
@@ -183,7 +183,7 @@ import Testing
         #expect(try BuiltTool.run("sql", path, "--json", "SELECT 1 AS a").output.contains(#""rows":[[1]]"#))
         let error = try BuiltTool.run("sql", path, "SELECT 1;\nSELECT missing")
         #expect(error.error == "Error: near line 2: no such column: missing\n")
-        // What a file is called is that file's script, be it with a space.
+        // If there is a file of that name, even one with a space, the argument means the file's script.
         try Subprocess.write("SELECT 7;", to: folder.file("select 1"))
         #expect(try BuiltTool.run("sql", path, folder.file("select 1")).output == "7\n")
         #expect(try BuiltTool.run("sql", path, "-", input: "SELECT 8;").output == "8\n")
@@ -222,7 +222,7 @@ import Testing
         #expect(try folder.value("a.db", "SELECT count(*) FROM t") == .integer(0))
     }
 
-    /// Its name may be misspelt.
+    /// The name of the file may be misspelt.
     @Test func aFileThatIsNotThereIsNotMadeByReadingIt() throws {
         let result = try BuiltTool.run("sql", folder.file("new.db"), "SELECT 1")
         #expect(result.status == 0 && result.output == "1\n", "\(result.error)")
@@ -245,7 +245,7 @@ import Testing
         #expect(try BuiltTool.run("status", folder.file("none.db")).status == 1)
     }
 
-    /// A connection that writes would need all rows in one place for it.
+    /// On a connection that writes, the query would need all rows in one place.
     @Test func aQueryOfASnippetMovesNoRow() throws {
         let old = try folder.database(
             "old.db",
@@ -272,7 +272,7 @@ import Testing
             "docs",
             input: ".step rows 500\n\(query).status\nCREATE TABLE own(a);\n\(query)CREATE TEMP TABLE f(a, b);\n\(query)"
         )
-        // The last one is about another table.
+        // The last query is about another table.
         #expect(result.status == 1, "\(result.error)")
         let lines = result.output.split(separator: "\n")
         #expect(lines.filter { $0 == "[word2000]" }.count == 2, "\(result.output)")

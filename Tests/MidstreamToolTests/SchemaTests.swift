@@ -1,7 +1,7 @@
 import SQLiteConnection
 import Testing
 
-/// What `migrate` does with what is about tables: indexes, triggers, views, and virtual tables.
+/// What `migrate` does with objects that belong to tables: indexes, triggers, views, and virtual tables.
 @Suite struct SchemaTests {
     private let folder = TestFolder()
     private var old: String { folder.file("old.db") }
@@ -49,7 +49,7 @@ import Testing
         #expect(try folder.value("new.db", "INSERT INTO messages(body) VALUES ('four') ") == nil)
         #expect(try folder.value("new.db", "SELECT docid FROM words WHERE words MATCH 'four'") == .integer(101))
         #expect(try folder.value("new.db", "PRAGMA integrity_check") == .text("ok"))
-        // A second time there is nothing to do.
+        // The second time, there is nothing to do.
         let again = try run("migrate", new, "--source", old, "--all-tables")
         #expect(again.status == 0 && again.output == "There is nothing to move.\n", "\(again)")
     }
@@ -94,7 +94,7 @@ import Testing
             try folder.value("new.db", "SELECT group_concat(name) FROM (SELECT name FROM sqlite_master ORDER BY 1)")
                 == .text("by_body,messages,raise,sqlite_sequence")
         )
-        // What only the source's table has is not dropped.
+        // An object that only the source's table has is not dropped.
         #expect(
             result.output.contains("source table messages stays: trigger fill, trigger note would be dropped"),
             "\(result.output)"
@@ -165,7 +165,7 @@ import Testing
         #expect(try folder.value("old.db", "SELECT count(*) FROM sqlite_master WHERE name = 'note'") == .integer(0))
     }
 
-    /// What came into the source when all had moved has no place in the target.
+    /// A table that was added to the source after all rows had moved has no place in the target.
     @Test(arguments: [["--keep-source"], []]) func aTableThatCameLaterIsGivenUp(_ options: [String]) throws {
         try folder.database("old.db", Self.schema)
         let arguments = ["migrate", new, "--source", old, "--all-tables"]
@@ -218,7 +218,7 @@ import Testing
         #expect(json.output.contains(#""movedBefore":["log"]"#), "\(json)")
     }
 
-    /// It is asked for what its migration began with.
+    /// The rehearsal asks for what the table's migration began with.
     @Test func aRehearsalOfATableThatMovesSaysSo() throws {
         try folder.database("old.db", Self.schema)
         let arguments = [new, "--source", old, "--table", "messages"]

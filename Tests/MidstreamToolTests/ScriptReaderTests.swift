@@ -3,7 +3,7 @@ import Testing
 @testable import MidstreamTool
 
 @Suite struct ScriptReaderTests {
-    /// All items of a text that comes in pieces of so many bytes.
+    /// All items of a text that comes in pieces of the given number of bytes.
     private func items(_ text: String, pieces: Int = 65_536) throws -> [ScriptItem] {
         try items(Array(text.utf8), pieces: pieces)
     }
@@ -61,7 +61,7 @@ import Testing
         )
     }
 
-    /// They would be written as other bytes.
+    /// Such bytes would be written as other bytes.
     @Test func bytesThatAreNoTextAreToldStatementByStatement() throws {
         var bytes = Array("SELECT 'é😀';\nINSERT INTO t\nVALUES ('".utf8)
         bytes += [0xff, 0xc3] + Array("'); SELECT 2; SELECT '".utf8)

@@ -9,7 +9,7 @@ import Testing
 
     /// A round in which processes write a small table hundreds of times a second while its migration is cancelled.
     @Test func aTableReturnsThoughOthersWriteItAllTheWhile() throws {
-        // It may be over before somebody cancels it.
+        // The migration may be over before a process cancels it.
         let hasReturned = try (0..<10).contains { _ in
             try !torture(["--seconds", "0", "--seed", "151001", "--round", "96"]).contains(" 0 returns,")
         }

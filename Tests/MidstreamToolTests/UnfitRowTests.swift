@@ -7,7 +7,7 @@ import Testing
     import Darwin
 #endif
 
-/// Rows that cannot move, and options that say something else than before, as who runs the command meets them.
+/// Rows that cannot move, and options that differ from those before, as a user of the command meets them.
 @Suite struct UnfitRowTests {
     private let folder = TestFolder()
 
@@ -31,7 +31,7 @@ import Testing
             #expect(!refused.error.contains("refusedRows") && refused.output.isEmpty)
             #expect(try folder.dump("app.db") == before)
         }
-        // The way on: the rows are mended.
+        // The remedy: the rows are changed.
         _ = try BuiltTool.run("sql", path, input: "UPDATE t SET a = 'none' WHERE a IS NULL;")
         let result = try Subprocess.run(BuiltTool.path, ["upgrade", path, "--schema", "-"], input: script)
         #expect(result.status == 0, "\(result.error)")
@@ -41,14 +41,14 @@ import Testing
     @Test func anUpgradeThatGoesOnIsToldTheSame() throws {
         let path = try folder.database("app.db", Self.rows)
         let script = "CREATE TABLE t(id INTEGER PRIMARY KEY, a NOT NULL, b);"
-        // It begins, and no row moves yet.
+        // The upgrade begins, and no row moves yet.
         let upgrade = ["upgrade", path, "--schema", "-"]
         let begun = try Subprocess.run(
             BuiltTool.path,
             upgrade + ["--map", "t.a=coalesce(a, '')", "--pace", "gentle", "--budget", "1ms"],
             input: script
         ) { pid in
-            // A process that fails never gets there.
+            // A process that fails never reaches this phase.
             for _ in 0..<3000 {
                 if (try? folder.value("app.db", "SELECT phase FROM midstream_tables")) == .integer(1) { break }
                 usleep(10_000)

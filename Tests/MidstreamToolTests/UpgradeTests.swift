@@ -36,7 +36,7 @@ import Testing
         let before = try folder.dump("app.db")
         let plan = try tool(arguments + ["--plan"])
         #expect(plan.status == 0, "\(plan.error)")
-        // In one change, where SQLite cannot rename columns.
+        // If SQLite cannot rename columns, this is one change.
         #expect(plan.output.contains("since column body is called text"))
         #expect(
             plan.output.contains("messages: rebuild, since column") && plan.output.contains("column sender is NOT NULL")
@@ -64,7 +64,7 @@ import Testing
         #expect(try folder.value("app.db", "SELECT count(*) FROM sqlite_master WHERE name = 'other'") == .integer(0))
     }
 
-    /// Another process reads and writes the new shape while rows move, and what is interrupted goes on later.
+    /// Another process reads and writes the new shape while rows move, and an interrupted upgrade goes on later.
     @Test func othersUseTheFileMeanwhile() throws {
         let path = try folder.database("app.db", messages(2500))
         let arguments = ["upgrade", path, "--schema", try script(Self.newest), "--rename", "messages.body=text"]
@@ -73,7 +73,7 @@ import Testing
         var arrived: SQLiteValue?
         let paced = arguments + ["--pace", "gentle", "--budget", "1ms"]
         let result = try Subprocess.run(BuiltTool.path, paced) { pid in
-            // A process that fails never gets there.
+            // A process that fails never reaches this phase.
             for _ in 0..<3000 {
                 if (try? folder.value("app.db", "SELECT phase FROM midstream_tables")) == .integer(1) { break }
                 usleep(10_000)
@@ -86,7 +86,7 @@ import Testing
         }
         #expect(result.status == 130, "\(result.error)")
         #expect(answer == "2500|1\n")
-        // Without Midstream, those that have moved are seen alone.
+        // Without Midstream, only the rows that have moved are seen.
         guard case .integer(let count)? = arrived else { return #expect(arrived != nil) }
         #expect(count < 2500)
         let resumed = try BuiltTool.run("migrate", path)
@@ -109,7 +109,7 @@ import Testing
         #expect(try tool(arguments + ["--plan"]).output == told)
         #expect(try folder.value("app.db", mode) == .text("delete"))
         #expect(try tool(arguments).output == told)
-        // As others need it while rows move.
+        // Other processes need this mode while rows move.
         #expect(try folder.value("app.db", mode) == .text("wal"))
         let json = ["upgrade", path, "--json", "--schema", try script("CREATE TABLE t(a TEXT)")]
         for arguments in [json + ["--plan"], json] {
@@ -133,7 +133,8 @@ import Testing
         #expect(try BuiltTool.run("upgrade", path, "--schema", "x", "--map", "a=1").status == 64)
     }
 
-    /// None is left out without a word: in the end the column would be empty, and the right command would find nothing to do.
+    /// No mapping is left out without a word. Otherwise the column would be empty in the end, and the right command
+    /// would find nothing to do.
     @Test(arguments: [
         ("t.c=a || lsat", "--map makes column c of table t of column lsat, which the table does not have"),
         ("t.c=\"nosuch\"", "--map makes column c of table t of column nosuch, which the table does not have"),
@@ -155,13 +156,13 @@ import Testing
         let right = try tool(["upgrade", path, "--schema", schema, "--map", "t.c=a || 'x'"])
         #expect(right.status == 0, "\(right.error)")
         #expect(try folder.value("app.db", "SELECT c FROM t") == .text("1x"))
-        // The command that has brought the file where it is may be said at each deployment.
+        // The command that has brought the file to this schema may be given again at each deployment.
         let again = try tool(["upgrade", path, "--schema", schema, "--map", "t.c=a || 'x'"])
         #expect(again.status == 0, "\(again.error)")
         #expect(try folder.value("app.db", "SELECT c FROM t") == .text("1x"))
     }
 
-    /// While rows move, the same command goes on.
+    /// While rows move, the same command goes on with the upgrade.
     @Test func aMappingThatHasBegunMayBeSaidOnceMore() throws {
         let path = try folder.database("app.db", messages(2500) + "CREATE TABLE t(a); INSERT INTO t VALUES (1);")
         let schema = try script(
@@ -183,7 +184,7 @@ import Testing
         #expect(try folder.value("app.db", "SELECT b FROM t") == .integer(2))
     }
 
-    /// It looks like the output of a program that has failed.
+    /// Such a script looks like the output of a program that has failed.
     @Test(arguments: ["", "-- nothing\n;"]) func aScriptWithoutAStatementDropsNothing(_ text: String) throws {
         let path = try folder.database("app.db", "CREATE TABLE t(a); INSERT INTO t VALUES (1);")
         let before = try folder.dump("app.db")

@@ -13,7 +13,7 @@ import Testing
         #expect(try connection.fetchOne(sql, [":a": 1, "@b": 2, "$c": nil])?.values == [1, 2, nil])
     }
 
-    /// A text, the values that are given, and what lacks one.
+    /// A text, the given values, and the parameter that lacks a value.
     private static let incomplete: [(String, Arguments, String)] = [
         ("SELECT ?", [], "parameter ?1"),
         ("SELECT ?, ?", [1], "parameter ?2"),
@@ -43,7 +43,7 @@ import Testing
     ) throws {
         let (sql, arguments, names) = Self.incomplete[index]
         let connection = try memory()
-        // Also after a run that gave all.
+        // The error comes as well after a run that gave all values.
         try connection.execute(
             sql,
             Arguments(values: Array(repeating: 1, count: connection.prepare(sql).parameterCount))
@@ -214,7 +214,7 @@ import Testing
         #expect(Row(copying: copy).values == [1, 2.5, "x", .blob([0]), nil])
     }
 
-    /// SQLite takes it for a mark of the byte order, and away.
+    /// SQLite takes such a beginning for a byte order mark, and removes it.
     @Test(arguments: ["UTF-8", "UTF-16le", "UTF-16be"])
     func `of another statement or call keep what text begins with`(encoding: String) throws {
         let connection = try memory()

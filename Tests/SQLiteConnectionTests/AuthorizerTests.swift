@@ -33,7 +33,7 @@ import Testing
 
     @Test func `has columns read as NULL`() throws {
         let connection = try sample()
-        // Prepared and cached before: setting an authorizer prepares it anew.
+        // The statement was prepared and cached before. Setting an authorizer makes SQLite prepare it again.
         #expect(try connection.fetchOne("SELECT a, b FROM t")?.values == [1, 2])
         connection.setAuthorizer { $0.action == .read && $0.second == "b" ? .ignore : .allow }
         #expect(try connection.fetchOne("SELECT a, b FROM t")?.values == [1, nil])

@@ -17,7 +17,7 @@ import Testing
         try connection.execute("PRAGMA encoding = '\(encoding)'")
         try connection.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, v)")
         for value in Self.values { try connection.execute("INSERT INTO t(v) VALUES (?)", Arguments(values: [value])) }
-        // ORDER BY as the oracle: a group's rank, found by sorting.
+        // ORDER BY is the oracle: sorting gives the rank of each group.
         let (left, right) = (
             try connection.prepare("SELECT v FROM t WHERE id = ?"),
             try connection.prepare("SELECT v FROM t WHERE id = ?")
@@ -34,7 +34,7 @@ import Testing
                     #expect(try statement.step())
                 }
                 let order = left.compare(column: 0, with: right, column: 0, collation: native)
-                // Ties go to the smaller id, so the question is asked both ways.
+                // If two are equal, the smaller id wins. So the test asks both ways.
                 try first.bind(Int64(a), at: 1)
                 try first.bind(Int64(b), at: 2)
                 #expect(try first.step())

@@ -22,7 +22,7 @@ import Testing
         #expect(throws: SQLiteError.self) { try connection.fetchOne("SELECT 1; nonsense") }
     }
 
-    /// To Swift a quote with a combining mark is no quote.
+    /// To Swift, a quote with a combining mark is no quote.
     @Test func anySchemaNameIsQuoted() throws {
         let folder = try TemporaryFolder()
         try Connection(path: folder.file("b.db")).execute("CREATE TABLE t(a)")

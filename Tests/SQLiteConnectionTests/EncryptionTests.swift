@@ -11,7 +11,7 @@ import Testing
 
 @testable import SQLiteConnection
 
-/// Keys of main and of attached files. What encrypts is left out where the linked library does not.
+/// Keys of main and of attached files. Tests that encrypt are left out if the linked library does not encrypt.
 @Suite(.serialized) struct EncryptionTests {
     static var canEncrypt: Bool { Connection.canEncrypt }
     static var isVersion4: Bool { canEncrypt && Connection.libraryVersionNumber >= 3_025_000 }
@@ -83,7 +83,7 @@ import Testing
         {
             let other = try Self.file(main)
             let connection = try Connection(path: other.path, options: OpenOptions(key: main))
-            // Not yet in the file: in a WAL, which attaching must not take for a leftover.
+            // The row is not in the file yet, but in a WAL. Attaching must not take that WAL for a leftover.
             try again.execute("INSERT INTO t VALUES (NULL, 'c')")
             let expected = try again.fetchValue(Int64.self, "SELECT count(*) FROM t")
             try connection.attach(file.path, as: "s", key: key)
@@ -206,7 +206,7 @@ import Testing
             }
             #expect(KeyCache.derivationCount == before + 1)
         }
-        // The last connection has gone, and the key with it.
+        // The last connection has gone, and the derived key with it.
         _ = try Connection(path: file.path, options: OpenOptions(key: key))
         #expect(KeyCache.derivationCount == before + 2)
     }
@@ -221,7 +221,7 @@ import Testing
     }
 }
 
-/// A database's path in a folder of its own, which goes with it.
+/// The path of a database in a folder of its own, which is removed with the object.
 final class TemporaryFile {
     private let folder: TemporaryFolder
     let path: String
@@ -231,7 +231,7 @@ final class TemporaryFile {
         path = folder.file("a.db")
     }
 
-    /// The file's bytes, as characters; `nil` when there is no file.
+    /// The file's bytes, as characters; `nil` if there is no file.
     func bytes() -> String? {
         guard let file = fopen(path, "r") else { return nil }
         defer { fclose(file) }

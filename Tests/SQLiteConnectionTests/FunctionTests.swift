@@ -3,7 +3,7 @@ import Synchronization
 import Testing
 
 @Suite struct `Functions` {
-    /// SQLite would prepare the statement anew, and run it again.
+    /// Otherwise SQLite would prepare the statement again, and run it again.
     @Test func `fail once with an error of the schema`() throws {
         let connection = try Connection(path: ":memory:")
         let calls = Mutex(0)

@@ -31,7 +31,7 @@ import Testing
         #expect("\(row.values.prefix(2))" == #"[1, "a \"b\""]"#)
         #expect(String(describing: row["name"]) == #"Optional("a \"b\"")"#)
         #expect("\([row])".hasPrefix("[[id: 1, "))
-        // A name that stands twice does, too.
+        // A row with the same name twice can be printed, too.
         #expect(try memory().fetchOne("SELECT 1 AS a, 2 AS a").map { "\($0)" } == "[a: 1, a: 2]")
     }
 
@@ -107,13 +107,13 @@ import Testing
         #expect(statement.columnCount == 2)
         #expect(Row(copying: statement)["b"] == 2)
         statement.reset()
-        // As many columns, with other names.
+        // The table now has as many columns, with other names.
         try connection.execute(script: "DROP TABLE t; CREATE TABLE t(b, c); INSERT INTO t VALUES (3, 4)")
         #expect(try statement.step())
         #expect(statement.columnNames.names == ["b", "c"])
         #expect(Row(copying: statement)["b"] == 3)
         #expect(try !statement.step())
-        // The end of a run, too, is a beginning.
+        // The end of a run is also a beginning.
         try connection.execute(script: "DROP TABLE t; CREATE TABLE t(d)")
         #expect(try !statement.step())
         #expect(statement.columnNames.names == ["d"])
@@ -173,7 +173,7 @@ import Testing
         #expect(try !connection.prepare("INSERT INTO t VALUES (1)").isReadOnly)
     }
 
-    /// SQLite says of a table that is there that it is not, with a code that nobody expects.
+    /// SQLite may say that an existing table does not exist, with a code that nobody expects.
     @Test func `a statement is prepared while others change the schema`() async throws {
         let folder = try TemporaryFolder()
         let path = folder.file("a.db")
@@ -193,7 +193,7 @@ import Testing
         var codes: Set<ResultCode> = []
         for count in 0... {
             if isOver.withLock({ $0 }) { break }
-            // What is known of the schema is not looked at again while it has the table.
+            // As long as SQLite finds the table in the schema that it knows, it does not read the schema again.
             if count.isMultiple(of: 10) { _ = try? reader.fetchValue(Int.self, "SELECT count(*) FROM sqlite_master") }
             do {
                 _ = try reader.prepare("SELECT x FROM t")

@@ -9,7 +9,7 @@ import Testing
     import Darwin
 #endif
 
-/// A folder that goes with the object.
+/// A folder that is removed with the object.
 final class TemporaryFolder {
     let path: String
 

@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    /// As a unique index does that has the collation.
+    /// A unique index with the collation does the same.
     @Test(arguments: [("BINARY", .binary), ("NOCASE", .nocase), ("RTRIM", .rtrim)] as [(String, BuiltInCollation)])
     func `that are equal are folded alike`(name: String, collation: BuiltInCollation) throws {
         let connection = try memory()

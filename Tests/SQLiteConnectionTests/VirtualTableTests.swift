@@ -156,7 +156,7 @@ private final class SampleCursor: VirtualTableCursor {
         #expect(try plan(connection, "SELECT * FROM t WHERE id = 3").contains("INDEX 1:"))
         #expect(try plan(connection, "SELECT * FROM t WHERE id > 3").contains("INDEX 0:"))
         #expect(try connection.fetchAll("SELECT name FROM t WHERE id > 3").count == 2)
-        // In a join the value comes from the other table.
+        // In a join, the value comes from the other table.
         try connection.execute(script: "CREATE TABLE o(k); INSERT INTO o VALUES (5), (1), (9)")
         #expect(
             try connection.fetchAll("SELECT name FROM o JOIN t ON t.id = o.k ORDER BY o.rowid").map { $0[0] }
@@ -215,12 +215,12 @@ private final class SampleCursor: VirtualTableCursor {
             #expect(error.message.contains("syntax error"))
         } else {
             #expect(error.message == "failed on purpose in \(place)")
-            // While it compiles a statement, SQLite keeps the message alone.
+            // While SQLite compiles a statement, it keeps only the message.
             #expect(error.code == (place == .bestIndex ? .error : .busy))
         }
         #expect(error.sql == sql)
         #expect(journal.opened == journal.closed)
-        // Nothing is left behind: the same works when the cause is gone.
+        // Nothing is left behind: the statement works once the cause is gone.
         journal.failure = nil
         if place != .update { try connection.execute(sql) }
         #expect(journal.opened == journal.closed)

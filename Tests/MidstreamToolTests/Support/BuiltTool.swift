@@ -4,12 +4,12 @@
     import Darwin
 #endif
 
-/// The executables that were built beside the tests.
+/// The executables that were built together with the tests.
 enum BuiltTool {
     static let path = path(of: "midstream")
 
     static func path(of name: String) -> String {
-        // The test bundle, or on macOS a file in it, is one of the arguments; its folder has the executable.
+        // One of the arguments is the test bundle, or on macOS a file in it. The bundle's folder has the executable.
         var candidates = CommandLine.arguments
         if let own = realpath("/proc/self/exe", nil) {
             candidates.append(String(cString: own))

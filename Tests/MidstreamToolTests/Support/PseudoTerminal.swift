@@ -5,11 +5,11 @@
         import Musl
     #endif
 
-    /// A terminal with a program on it.
+    /// A terminal on which a program runs.
     final class PseudoTerminal {
         private let master: Int32
         private let pid: pid_t
-        /// All that has been shown.
+        /// All that the terminal has shown.
         private(set) var shown = ""
 
         init(_ program: String, _ arguments: [String]) throws {
@@ -30,7 +30,7 @@
 
         deinit { close(master) }
 
-        /// Whether what is typed is shown.
+        /// Whether the terminal shows what is typed.
         var echoes: Bool {
             var settings = termios()
             return tcgetattr(master, &settings) == 0 && settings.c_lflag & tcflag_t(ECHO) != 0
@@ -42,7 +42,7 @@
 
         func send(_ signal: Int32) { kill(pid, signal) }
 
-        /// Reads until that is shown; `false` when it does not come.
+        /// Reads until the terminal shows the text; `false` if the text does not come.
         func waitFor(_ text: String) -> Bool {
             for _ in 0..<300 {
                 if shown.hasSuffix(text) { return true }
@@ -51,7 +51,8 @@
             return false
         }
 
-        /// - Returns: The program's exit code; that of a killed one when it does not end within a minute or so.
+        /// - Returns: The program's exit code. If the program does not end within a minute or so, it is killed, and
+        ///   this is the code of a killed one.
         func end() -> Int32 {
             for _ in 0..<600 { guard read() else { return Subprocess.wait(for: pid) } }
             kill(pid, SIGKILL)
@@ -66,7 +67,7 @@
             #endif
         }
 
-        /// Reads what there is, for a tenth of a second; `false` when the program has ended.
+        /// Reads what the terminal shows within a tenth of a second; `false` if the program has ended.
         private func read() -> Bool {
             var wait = pollfd(fd: master, events: Int16(POLLIN), revents: 0)
             guard poll(&wait, 1, 100) > 0 else { return true }

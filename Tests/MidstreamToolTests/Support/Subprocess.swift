@@ -4,7 +4,7 @@
     import Darwin
 #endif
 
-/// Runs other programs, without Foundation, so that signals and exit codes are seen as the system tells them.
+/// Runs other programs, without Foundation, so that tests see signals and exit codes as the system reports them.
 struct Subprocess {
     struct Result {
         var status: Int32
@@ -17,8 +17,8 @@ struct Subprocess {
     /// Runs a program to its end.
     ///
     /// - Parameters:
-    ///   - environment: Variables that it has besides those of this process.
-    ///   - started: Called with the process's number when it runs.
+    ///   - environment: Variables that the program gets in addition to those of this process.
+    ///   - started: Called with the process's number when the program runs.
     static func run(
         _ program: String,
         _ arguments: [String],
@@ -54,7 +54,8 @@ struct Subprocess {
         typealias Actions = posix_spawn_file_actions_t?
     #endif
 
-    /// Starts a program apart from this one's terminal: it has none, but one that the actions open.
+    /// Starts a program apart from this process's terminal. The program has no terminal, except one that the actions
+    /// open.
     static func spawn(
         _ program: String,
         _ arguments: [String],
@@ -69,17 +70,17 @@ struct Subprocess {
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
         #if canImport(Glibc)
-            // POSIX_SPAWN_SETSID, which only GNU sources see.
+            // This is POSIX_SPAWN_SETSID, which only GNU sources see.
             let setsid: Int16 = 0x80
         #else
             let setsid = Int16(POSIX_SPAWN_SETSID)
         #endif
         posix_spawnattr_setflags(&attributes, setsid | Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
-        // The thread of a test may have signals blocked.
+        // The test's thread may have blocked signals.
         var none = sigset_t()
         sigemptyset(&none)
         posix_spawnattr_setsigmask(&attributes, &none)
-        // What runs the tests in the background may have them ignore signals.
+        // A program that runs the tests in the background may make them ignore signals.
         var ending = sigset_t()
         sigemptyset(&ending)
         for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP] { sigaddset(&ending, signal) }
@@ -100,7 +101,7 @@ struct Subprocess {
         return pid
     }
 
-    /// - Returns: The exit code; 128 and the number of the signal that ended it.
+    /// - Returns: The exit code; for a process that a signal has ended, 128 and the signal's number.
     static func wait(for pid: pid_t) -> Int32 {
         var status: Int32 = 0
         while waitpid(pid, &status, 0) < 0, errno == EINTR {}
@@ -108,7 +109,7 @@ struct Subprocess {
         return signal == 0 ? (status >> 8) & 0xff : 128 + signal
     }
 
-    /// Ends a process that has not come to its end after so many seconds.
+    /// Ends a process that has not ended after the given number of seconds.
     static func end(_ pid: pid_t, after seconds: Int) {
         for _ in 0..<seconds * 100 {
             var info = siginfo_t()

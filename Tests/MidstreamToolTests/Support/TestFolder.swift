@@ -30,7 +30,7 @@ final class TestFolder {
         return file(name)
     }
 
-    /// The first column of a query's first row, or the one of that name, read by plain SQLite.
+    /// The first column of a query's first row, or the column with the given name, read by plain SQLite.
     func value(
         _ name: String,
         _ sql: String,
@@ -42,7 +42,7 @@ final class TestFolder {
         return try connection.fetchOne(sql).flatMap { row in column.map { row[$0] } ?? row[0] }
     }
 
-    /// All that a database has, as text.
+    /// Everything that a database contains, as text.
     func dump(_ name: String, key: EncryptionKey? = nil) throws -> String {
         let connection = try Connection(path: file(name), options: OpenOptions(access: .readWrite, key: key))
         defer { connection.close() }
@@ -58,7 +58,7 @@ final class TestFolder {
         return lines.joined(separator: "\n")
     }
 
-    /// The names of its files.
+    /// The names of the folder's files.
     var names: [String] {
         guard let folder = opendir(path) else { return [] }
         defer { closedir(folder) }
@@ -83,7 +83,7 @@ final class TestFolder {
     }
 }
 
-/// A table of so many messages.
+/// A table with the given number of messages.
 func messages(_ count: Int, table: String = "messages") -> String {
     """
     CREATE TABLE \(table)(id INTEGER PRIMARY KEY, sender TEXT, body TEXT UNIQUE);

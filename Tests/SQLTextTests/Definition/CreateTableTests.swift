@@ -16,7 +16,7 @@ import Testing
     @Test(
         "are told apart by their words when they do not",
         arguments: [
-            // What is in double quotes is a string where there is no column of that name.
+            // A text in double quotes is a string if there is no column of that name.
             ("\"Hello\"", "\"hello\""), ("\"Hello\"", "hello"), ("'Hello'", "'hello'"), ("\"null\"", "null"),
             ("[true]", "true"), ("\"1\"", "1"), ("[a b]", "a b"), ("\"a\"\"b\"", "\"a\" \"b\""), ("x'61'", "x '61'"),
         ] as [(String, String)]

@@ -44,7 +44,7 @@ struct SQLIdentifierTests {
             #expect(!SQLScript(text).mentionsAny(names), "\(text)")
         }
         #expect(names.contains("Accounts"))
-        // Longer than the lengths that are told apart.
+        // The set does not tell lengths apart from some length on, and these names are longer.
         let long = String(repeating: "Ab", count: 40)
         for name in [long, long + "c", String(long.prefix(63)), String(long.prefix(64))] {
             let set = SQLNameSet([name])

@@ -114,7 +114,7 @@ struct ScopeTests {
         #expect(outline(text).isComplete)
     }
 
-    /// An operator of two words, and a table's column by the name of a join.
+    /// An operator of two words, and a column of a table with the name of a join.
     @Test(arguments: ["LIKE", "GLOB", "REGEXP", "MATCH"]) func negatedPatterns(_ word: String) {
         let it = outline("SELECT id FROM t WHERE (name NOT \(word) left) AND b > a AND a = 1 AND NOT like(b, a)")
         #expect(it.isComplete)

@@ -38,7 +38,7 @@ struct DepthTests {
 
     @Test("Work is linear in the text")
     func linear() {
-        // Quadratic work would take far longer than all other tests.
+        // If the work grew with the square of the length, this would take far longer than all other tests.
         let count = 20_000
         let texts = [
             "INSERT INTO t VALUES " + repeated("(1, ?, :a, 'b'), ", count) + "(1)",

@@ -3,7 +3,7 @@ import SQLCorpus
 import SQLText
 import Testing
 
-/// Texts that are hardly SQL, or not at all. `make outline-fuzz` does the same for as long as one likes.
+/// Texts that are hardly SQL, or no SQL at all. `make outline-fuzz` tries such texts for as long as one likes.
 @Suite("Texts of any kind")
 struct MutationTests {
     static let seeds = (1...8).map { UInt64($0) &* 0x9E37_79B9_7F4A_7C15 }

@@ -7,7 +7,8 @@ struct SQLiteOracleTests {
     @Test("Statements end where SQLite's do", arguments: ["", ";", " ; -- a\n;", ";\n", "; /* b */"])
     func ends(_ separator: String) throws {
         for statement in Corpus.taken where !statement.hasSuffix("-- the end") {
-            // Each statement alone behind a plain one: SQLite cannot prepare most of them after the others ran.
+            // Each statement is tried alone after a plain one: SQLite cannot prepare most of the statements after the
+            // others have run.
             let text = ";;SELECT 0;" + statement + separator
             let oracle = try SQLiteOracle(schema: Corpus.schema)
             var expected: [Int] = []
@@ -17,7 +18,8 @@ struct SQLiteOracleTests {
                 expected.append(prepared.endOffset)
                 offset = prepared.endOffset
             }
-            // Savepoints and schemas that are not there fail when run, not here; fts5 may be left out.
+            // Savepoints and schemas that do not exist fail when the statement runs, not here. The library may lack
+            // fts5.
             guard offset == text.utf8.count else {
                 #expect(!oracle.message.contains("syntax error"), "\(statement)")
                 continue
@@ -64,7 +66,7 @@ struct SQLiteOracleTests {
         #expect(ours.map(\.index).max() == prepared.parameters.count)
         for (index, name) in prepared.parameters.enumerated() {
             let names = ours.filter { $0.index == index + 1 }.map(\.name)
-            // SQLite names no index that the text skips, and keeps the first of several names.
+            // SQLite gives no name to an index that the text skips, and keeps the first of several names.
             #expect(names.isEmpty ? name == nil : names.contains(name), "index \(index + 1)")
         }
     }

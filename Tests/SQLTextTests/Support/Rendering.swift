@@ -1,6 +1,6 @@
 import SQLText
 
-/// What an outline says, as lines to compare with.
+/// What an outline says, as lines that a test can compare.
 extension StatementOutline {
     func text(_ range: Range<Int>?) -> String? {
         range.map { text($0) }

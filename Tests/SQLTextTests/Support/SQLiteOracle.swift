@@ -1,10 +1,10 @@
 import SQLiteC
 
-/// Native SQLite, to compare with.
+/// Native SQLite, with which tests compare outlines.
 final class SQLiteOracle {
     /// What `sqlite3_prepare_v2` makes of one statement.
     struct Statement {
-        /// Just behind what was prepared.
+        /// The offset just after what was prepared.
         let endOffset: Int
         /// Whether there was no statement, only spaces, comments and semicolons.
         let isEmpty: Bool
@@ -35,7 +35,7 @@ final class SQLiteOracle {
         sqlite3_exec(db, sql, nil, nil, nil) == SQLITE_OK
     }
 
-    /// Prepares the statement at an offset; nil if SQLite finds it wrong.
+    /// Prepares the statement at an offset; `nil` if SQLite reports an error.
     func prepare(_ sql: String, at offset: Int = 0) -> Statement? {
         tables = []
         let context = Unmanaged.passUnretained(self).toOpaque()

@@ -136,7 +136,8 @@ struct SQLTokenizerTests {
     }
 }
 
-/// Each token starts where the one before ends, is not empty, and the last ends with the text.
+/// Expects that each token starts where the one before ends, that no token is empty, and that the last one ends with
+/// the text.
 func expectTiles(_ text: String) {
     var offset = 0
     for token in SQLTokenizer(text) {
