@@ -10,7 +10,7 @@ internal import SQLiteConnection
 
 /// Measures what the command line asks for.
 ///
-/// - Returns: The code to end with.
+/// - Returns: The exit code.
 func benchmark(_ arguments: [String]) throws -> Int32 {
     if arguments.first == MigrationRun.argument {
         try MigrationRun.perform(Array(arguments.dropFirst()))

@@ -1,6 +1,6 @@
 internal import SQLiteConnection
 
-/// The tables that move: the messages of a chat application, and those who sent them.
+/// The tables that move: the messages of a chat application, and their senders.
 struct Messages {
     let rows: Int64
 
@@ -14,7 +14,7 @@ struct Messages {
         """
     static let index = "CREATE INDEX messages_by_chat ON messages(chat_id, created_at)"
 
-    /// Who sent messages, by a name that is unique.
+    /// The senders, with unique names.
     static let senders = "CREATE TABLE senders(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, city TEXT)"
     static let senderCount: Int64 = 5000
 
@@ -35,13 +35,13 @@ struct Messages {
         count: 8
     )
 
-    /// What encrypts files, where they are.
+    /// The key of encrypted files.
     static let key = EncryptionKey.passphrase("midstream-bench")
 
-    /// The first argument of a process that makes a file alone, for a profiler.
+    /// The first argument of a process that only makes a file, for a profiler.
     static let argument = "--make-messages"
 
-    /// What that process does.
+    /// The work of the process that only makes a file.
     static func perform(_ arguments: [String]) throws {
         guard arguments.count == 2, let rows = Int64(arguments[1]) else {
             throw UsageError(message: "\(argument) takes a path and a number of rows")
@@ -77,7 +77,7 @@ struct Messages {
         try connection.execute("PRAGMA journal_mode = WAL")
     }
 
-    /// Small tables beside it, which do not move: 20,000 keys of messages, and 200 chats.
+    /// Makes small tables that do not move: 20,000 keys of messages, and 200 chats.
     func makeSmallTables(_ way: Contender) throws {
         try way.execute("CREATE TABLE picks(position INTEGER PRIMARY KEY, message_id INTEGER NOT NULL)")
         try way.execute("CREATE TABLE chats(id INTEGER PRIMARY KEY)")

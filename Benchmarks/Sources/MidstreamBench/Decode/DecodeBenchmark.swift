@@ -3,8 +3,8 @@ internal import SQLiteConnection
 
 /// Decoding rows into structs: plain C, typed reads, `Row`, and `Codable`, side by side.
 ///
-/// Each way opens the file on a connection of its own, whose cache holds all of it. A repetition reads all rows and
-/// frees them. The ways take turns, so that what else the machine does meets them alike.
+/// Each way opens the file on a connection of its own, whose cache holds the whole file. A repetition reads all rows
+/// and frees them. The ways take turns, so that other work of the machine affects them alike.
 func decodeBenchmark(_ options: Options, _ report: Report) throws {
     let rows = 100_000
     let repetitions = 41

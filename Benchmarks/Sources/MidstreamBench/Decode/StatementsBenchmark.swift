@@ -2,10 +2,11 @@ internal import CBaseline
 internal import Midstream
 internal import SQLiteConnection
 
-/// What the Swift layers add to statements of one row: plain C with statements prepared once, the same by `Statement`,
-/// `Connection`, which looks them up by their texts, and `Database` on a file in which nothing moves.
+/// What the Swift layers add to statements of one row. The ways are: plain C with statements prepared once;
+/// `Statement`, prepared once as well; `Connection`, which looks statements up by their texts; and `Database` on a file
+/// in which nothing moves.
 ///
-/// Each way has a file of its own. The ways take turns, so that what else the machine does meets them alike.
+/// Each way has a file of its own. The ways take turns, so that other work of the machine affects them alike.
 func statementsBenchmark(_ options: Options, _ report: Report) throws {
     let folder = try WorkFolder(below: options.folder)
     Report.note("statements")

@@ -1,7 +1,7 @@
 internal import Midstream
 internal import SQLiteConnection
 
-/// What an application's reads and writes take while auto migration runs, against a native table.
+/// How long an application's reads and writes take while auto migration runs, compared with a native table.
 struct LatencyBenchmark {
     private let options: Options
     private let messages: Messages
@@ -20,7 +20,7 @@ struct LatencyBenchmark {
             }
         }
 
-        /// How many times as long as natively the 99th percentile may be.
+        /// How many times as long as on a native table the 99th percentile may be.
         var limit: Double? {
             switch self {
             case .native, .still: nil
@@ -30,7 +30,7 @@ struct LatencyBenchmark {
         }
     }
 
-    /// What operations took, in seconds.
+    /// How long operations took, in seconds.
     private struct Samples {
         var reads: [Double] = []
         var writes: [Double] = []
@@ -45,9 +45,9 @@ struct LatencyBenchmark {
         if let charts = options.charts { try benchmark.draw(charts + "/latency.svg") }
     }
 
-    /// A whole migration at the default pace, beside an application that reads or writes 50 times a second.
+    /// Measures a whole migration at the default pace, beside an application that reads or writes 50 times a second.
     ///
-    /// - Returns: Whether it was over in eight minutes.
+    /// - Returns: Whether the migration was over in eight minutes.
     static func runWhole(_ options: Options, _ report: Report) throws -> Bool {
         let folder = try WorkFolder(below: options.folder)
         let benchmark = LatencyBenchmark(options: options, messages: Messages(rows: options.rows), folder: folder)
@@ -92,7 +92,7 @@ struct LatencyBenchmark {
 
     // MARK: The table
 
-    /// The paces take turns, so that what else the machine does meets all alike.
+    /// The paces take turns, so that other work of the machine affects them alike.
     private func compare(_ report: Report) throws {
         try folder.copy("rows.db", to: "native.db")
         let native = try Database(path: folder.file("native.db"))
@@ -179,8 +179,8 @@ struct LatencyBenchmark {
     /// Reads and writes like an application that is in use.
     ///
     /// - Parameters:
-    ///   - rest: How long it rests after each, in seconds.
-    ///   - note: Gets whether it was a read, when it ended, and how long it took.
+    ///   - rest: How long the application rests after each operation, in seconds.
+    ///   - note: Gets whether an operation was a read, when it ended, and how long it took.
     private func work(
         _ database: Database,
         _ random: inout Random,

@@ -1,7 +1,7 @@
 import Midstream
 import SQLiteConnection
 
-/// Whole migrations from plain and encrypted files to plain and encrypted ones, and what deriving keys costs.
+/// Whole migrations from plain and encrypted files to plain and encrypted ones, and the cost of deriving keys.
 func cipherBenchmark(_ options: Options, _ report: Report) throws {
     guard Connection.canEncrypt else {
         return Report.note(
@@ -45,7 +45,7 @@ func cipherBenchmark(_ options: Options, _ report: Report) throws {
     try keyTable(folder, report)
 }
 
-/// What it takes to open connections to an encrypted file.
+/// How long it takes to open connections to an encrypted file.
 private func keyTable(_ folder: WorkFolder, _ report: Report) throws {
     let path = folder.file("keys.db")
     try Messages(rows: 100).make(path, key: Messages.key)

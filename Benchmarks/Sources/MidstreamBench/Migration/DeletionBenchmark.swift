@@ -1,7 +1,7 @@
 internal import Midstream
 internal import SQLiteConnection
 
-/// What it takes to delete all rows of a table that moves, against a native one.
+/// How long it takes to delete all rows of a table that moves, compared with a native one.
 func deletionBenchmark(_ options: Options, _ report: Report) throws {
     let folder = try WorkFolder(below: options.folder)
     let messages = Messages(rows: options.rows)

@@ -1,12 +1,12 @@
 internal import Midstream
 internal import SQLiteConnection
 
-/// How what a migration costs grows: with the rows, their size, the indexes, the tables, and the ledger.
+/// How the cost of a migration grows: with the rows, their size, the indexes, the tables, and the ledger.
 struct GrowthBenchmark {
     /// A file whose tables move.
     private struct Shape {
         var name: String
-        /// Of all tables together.
+        /// The rows of all tables together.
         var rows: Int64
         var tables: Int64 = 1
         var indexes = 1
@@ -48,7 +48,7 @@ struct GrowthBenchmark {
     static func run(_ options: Options, _ report: Report) throws {
         let benchmark = GrowthBenchmark(folder: try WorkFolder(below: options.folder), options: options)
         for (title, shapes) in shapes {
-            // `--rows` bounds the files.
+            // `--rows` limits the size of the files.
             let lines = try shapes.filter { $0.rows <= max(options.rows, 2_000_000) }.map(benchmark.measure)
             report.section("growth with \(title)", options.processorTime ? "processor time" : "")
             report.table(
@@ -115,7 +115,7 @@ struct GrowthBenchmark {
         for table in 0..<shape.tables { for text in schema(shape, table) { try moving.execute(text) } }
         try moving.addMigration(source: .file(folder.file("source.db"))) { $0.sourceTable = $0.name }
         if shape.ledger > 0 {
-            // Here and there, as an application does.
+            // These rows are spread over the table, as when an application writes.
             let stride = shape.rows / shape.ledger
             for database in [native, moving] {
                 try database.execute("UPDATE t0 SET e = e + 1 WHERE id % ? = 0", [stride])
@@ -150,7 +150,7 @@ struct GrowthBenchmark {
         return now() - start
     }
 
-    /// - Returns: What each step took, and how much of that counts for the migration as a whole.
+    /// - Returns: The time of each step, and how much of it counts for the migration as a whole.
     private func move(_ database: Database, whileBelow rows: Int64) throws -> [(time: Double, counted: Double)] {
         var steps: [(time: Double, counted: Double)] = []
         var moved: Int64 = 0
@@ -166,12 +166,12 @@ struct GrowthBenchmark {
 
     private enum Operation: CaseIterable { case byKey, byIndex, updatePending }
 
-    /// A term for one row, of which there is one.
+    /// A condition that one row meets.
     private func isRow(_ shape: Shape, _ id: Int64) -> (sql: String, arguments: Arguments) {
         shape.isKeyed ? ("c = ? AND id = ?", [id * 1_299_709 % shape.rowsOfTable, id]) : ("id = ?", [id])
     }
 
-    /// - Returns: The time that the moving table takes, and how many times as long as the native one.
+    /// - Returns: The time that the moving table takes, and how many times the native table's time that is.
     private func compare(_ operation: Operation, _ shape: Shape, _ ways: [Database]) throws -> (
         time: Double, ratio: Double
     ) {

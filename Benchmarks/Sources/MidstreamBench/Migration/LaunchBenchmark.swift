@@ -1,13 +1,14 @@
 internal import Midstream
 internal import SQLiteConnection
 
-/// The launch of an application whose new version rebuilds two large tables, beside the same done offline.
+/// The launch of an application whose new version rebuilds two large tables, compared with the same rebuild done
+/// offline.
 struct LaunchBenchmark {
     private let options: Options
     private let folder: WorkFolder
 
     private static let runs = 5
-    /// What the launch may take, in seconds.
+    /// How long the launch may take, in seconds.
     private static let limit = 0.050
     private static let tables = ["messages", "archive"]
 

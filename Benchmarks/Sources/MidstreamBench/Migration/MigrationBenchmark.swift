@@ -1,4 +1,4 @@
-/// Whole migrations, beside the copy that SQLite makes in one go.
+/// Whole migrations, compared with the copy that SQLite makes in one go.
 func migrationBenchmark(_ options: Options, _ report: Report) throws {
     let folder = try WorkFolder(below: options.folder)
     let messages = Messages(rows: options.rows)
@@ -47,9 +47,9 @@ func migrationBenchmark(_ options: Options, _ report: Report) throws {
     )
 }
 
-/// The memory that a large migration takes, beside the same done in one go.
+/// The memory that a large migration takes, compared with the same copy made in one go.
 ///
-/// - Returns: Whether it is as little as it should be.
+/// - Returns: Whether the migration takes as little memory as it should.
 func memoryBenchmark(_ options: Options, _ report: Report) throws -> Bool {
     let limit = 32_000_000.0
     let folder = try WorkFolder(below: options.folder)

@@ -1,17 +1,17 @@
 internal import Midstream
 internal import SQLiteConnection
 
-/// One whole migration, made in a process of its own so that the memory it takes can be told.
+/// One whole migration. It runs in a process of its own, so that the memory that it takes can be measured.
 struct MigrationRun {
-    /// From the first call to the end, in seconds.
+    /// The time from the first call to the end, in seconds.
     var time = 0.0
-    /// The processor's part of it, which says more than the time when the machine does other things too.
+    /// The processor time of the migration, in seconds. It says more than ``time`` if the machine has other work, too.
     var processorTime = 0.0
-    /// The number of steps, and the times that they took, in seconds.
+    /// The number of steps; and the times that the steps took, in seconds.
     var steps = 0.0
     var median = 0.0
     var percentile99 = 0.0
-    /// The longest step that moved rows, and the longest of those that counted, retired and cleaned up.
+    /// The longest step that moved rows; and the longest of the steps that counted, retired and cleaned up.
     var longestMove = 0.0
     var longestOther = 0.0
     /// The largest size of the target's WAL, in bytes.
@@ -34,13 +34,13 @@ struct MigrationRun {
     /// Makes a migration in a new process.
     ///
     /// - Parameters:
-    ///   - budget: Of each step, in milliseconds; 0 for one `INSERT … SELECT` and a `DROP` by plain SQLite, -1 for a tenth of
-    ///     the rows one by one behind a UNION ALL view.
+    ///   - budget: The budget of each step, in milliseconds. 0 stands for one `INSERT … SELECT` and a `DROP` by plain
+    ///     SQLite, -1 for a tenth of the rows, moved one by one behind a UNION ALL view.
     ///   - isCompared: Whether each batch is compared with the source, as it is by default.
     ///   - isSourceEncrypted: Whether the source has the benchmark's key.
-    ///   - isTargetEncrypted: Whether the target is to have it.
-    ///   - schema: What the target's table is created by.
-    ///   - written: Which rows the application updates before the first step, as a condition.
+    ///   - isTargetEncrypted: Whether the target gets the benchmark's key.
+    ///   - schema: The statements that create the target's table.
+    ///   - written: The rows that the application updates before the first step, as a condition.
     static func make(
         source: String,
         target: String,
@@ -66,7 +66,7 @@ struct MigrationRun {
         return run
     }
 
-    /// What the new process does.
+    /// The work of the new process.
     static func perform(_ arguments: [String]) throws {
         guard arguments.count > 7, let budget = Int(arguments[2]) else {
             throw UsageError(

@@ -1,7 +1,7 @@
 internal import Midstream
 internal import SQLiteConnection
 
-/// What moving tables add to the opening of a database, and of each connection that its pool opens later.
+/// How much longer it takes to open a database whose tables move, and each connection that its pool opens later.
 func openingBenchmark(_ options: Options, _ report: Report) throws {
     let folder = try WorkFolder(below: options.folder)
     var rows: [[String]] = []

@@ -1,6 +1,6 @@
 internal import SQLiteConnection
 
-/// Tables whose indexes have their entries in another order than the rows.
+/// Tables whose indexes have their entries in an order that differs from that of the rows.
 struct RandomKeysBenchmark {
     /// A table of that kind.
     private struct Kind {
@@ -9,7 +9,7 @@ struct RandomKeysBenchmark {
         var indexes: [String]
         /// Whether the source has the indexes too.
         var isSourceIndexed = true
-        /// Which rows the application has updated when the steps begin, as a condition.
+        /// The rows that the application has updated when the steps begin, as a condition.
         var written = ""
 
         var schema: [String] { [table] + indexes }

@@ -1,18 +1,18 @@
 internal import Midstream
 internal import SQLiteConnection
 
-/// What a migration of many small tables costs, beside what plain SQLite takes to create and fill them.
+/// The cost of a migration of many small tables, compared with what plain SQLite takes to create and fill them.
 struct TablesBenchmark {
     private let folder: WorkFolder
     private let report: Report
 
-    /// What the beginning may take, times what plain SQLite takes to create and fill the tables.
+    /// How many times as long the beginning may take as plain SQLite takes to create and fill the tables.
     private static let limit = 3.0
-    /// What the opening may take, in seconds.
+    /// How long opening may take, in seconds.
     private static let limitOfOpening = 0.050
     private static let counts = [100, 300, 1000]
 
-    /// - Returns: Whether the largest number of tables keeps the limits of the beginning and the opening.
+    /// - Returns: Whether beginning and opening keep their limits with the largest number of tables.
     static func run(_ options: Options, _ report: Report) throws -> Bool {
         try TablesBenchmark(folder: WorkFolder(below: options.folder), report: report).run()
     }
@@ -54,13 +54,13 @@ struct TablesBenchmark {
         var native = 0.0
         var begin = 0.0
         var open = 0.0
-        /// What plain SQLite takes to read the schemas of the two files, which opening cannot do without.
+        /// How long plain SQLite takes to read the schemas of the two files. Opening cannot do without that.
         var schemas = 0.0
         var first = 0.0
         var all = 0.0
         var status = 0.0
         var move = 0.0
-        /// What plain SQLite takes to drop and create what moving drops and creates in the two files.
+        /// How long plain SQLite takes to drop and create what moving drops and creates in the two files.
         var definitions = 0.0
         var longestStep = 0.0
     }
@@ -102,7 +102,7 @@ struct TablesBenchmark {
         return times
     }
 
-    /// What opening a database takes, and then its first statement, for which the pool opens a reader.
+    /// How long it takes to open a database, and then to run its first statement, for which the pool opens a reader.
     private func open(_ path: String, _ count: Int) throws -> (open: Double, first: Double) {
         var database: Database?
         defer { database?.close() }
@@ -121,8 +121,9 @@ struct TablesBenchmark {
         }.inSeconds
     }
 
-    /// Changes the definitions of copies of the two files as moving does: the source's table becomes a view that refuses writes, and
-    /// the target loses guard triggers and ledger. A transaction changes those of eight tables.
+    /// Changes the definitions in copies of the two files as moving does: the source's table becomes a view that
+    /// refuses writes, and the target loses guard triggers and ledger. One transaction changes the definitions of eight
+    /// tables.
     private func changeDefinitions(_ target: String, _ source: String, _ count: Int) throws -> Double {
         let names = ["target", "source"].map { "\($0)-definitions.db" }
         defer { for name in names { folder.remove(name) } }

@@ -1,12 +1,12 @@
-/// The same work measured in each of the ways, in turns.
+/// The same work, measured in each of the ways in turn.
 struct Cell {
     /// For each slice, the time that each way took.
     private var times: [[Double]] = []
     private let ways: Int
     private let countsProcessorTime: Bool
 
-    /// - Parameter countsProcessorTime: Whether only the processor's time is told, which leaves out what other programs
-    ///   and the disk take.
+    /// - Parameter countsProcessorTime: Whether only processor time is measured, which leaves out the time that other
+    ///   programs and the disk take.
     init(ways: Int, countsProcessorTime: Bool) {
         self.ways = ways
         self.countsProcessorTime = countsProcessorTime
@@ -14,7 +14,7 @@ struct Cell {
 
     var slices: Int { times.count }
 
-    /// All that has been spent on it.
+    /// The time spent on the cell, in all slices and ways.
     private(set) var total = 0.0
 
     /// Measures one slice in each way. Another way begins each time.
@@ -34,6 +34,6 @@ struct Cell {
 
     func median(of way: Int) -> Double { times.map { $0[way] }.median }
 
-    /// The median over the slices of how many times as long one way took as another, side by side.
+    /// The median over the slices of how many times as long one way took as another one, measured side by side.
     func ratio(of way: Int, to other: Int) -> Double { times.map { $0[way] / $0[other] }.median }
 }

@@ -5,7 +5,7 @@ internal import SQLiteConnection
 enum Contender {
     /// Through Midstream, whether its table moves or not.
     case database(Database)
-    /// SQLite as it is, on a connection of its own with the same settings.
+    /// Plain SQLite, on a connection of its own with the same settings.
     case connection(Connection)
 
     /// Runs a query for each of the arguments, in one transaction.
@@ -39,7 +39,7 @@ enum Contender {
         }
     }
 
-    /// The same, each with its value in its text, in one transaction.
+    /// Runs a query for each of the arguments in one transaction, each with its value in its text.
     func readAnew(_ sql: String, _ arguments: [Arguments]) throws {
         let parts = sql.split(separator: "?", omittingEmptySubsequences: false)
         func text(_ values: Arguments) -> String {
@@ -69,7 +69,7 @@ enum Contender {
         }
     }
 
-    /// Runs `body`, which is given what runs a statement, in a transaction.
+    /// Runs `body` in a transaction. `body` is given a closure that runs a statement.
     func writing(_ body: ((String, Arguments) throws -> Void) throws -> Void) throws {
         switch self {
         case .database(let database): try database.write { access in try body { try access.execute($0, $1) } }

@@ -1,8 +1,8 @@
 internal import Midstream
 internal import SQLiteConnection
 
-/// What statements cost while their table moves: as a multiple of the same statement on a native table of the same
-/// content, through the same class and through plain SQLite.
+/// The cost of statements while their table moves, as a multiple of the same statement's cost on a native table with
+/// the same content, through the same class and through plain SQLite.
 struct OperationsBenchmark {
     private let options: Options
     private let messages: Messages
@@ -10,11 +10,11 @@ struct OperationsBenchmark {
     private let profiler: Profiler?
     private var states = OperationsBenchmark.states
 
-    /// How far the table has moved when it is measured.
+    /// How much of the table has moved when it is measured.
     private struct State {
         var name: String
         var moved: Double
-        /// The part of the rows that are promoted, here and there, before.
+        /// The part of the rows, spread over the table, that are promoted before.
         var promoted = 0.0
     }
 
@@ -27,7 +27,7 @@ struct OperationsBenchmark {
     /// One line of the table.
     private struct Line {
         var name: String
-        /// How many of the work a slice has.
+        /// How many runs of the work a slice has.
         var count: Int
         var cells: [Cell?]
     }
@@ -52,7 +52,7 @@ struct OperationsBenchmark {
 
     // MARK: The files
 
-    /// A native table for each of `Database` and plain SQLite, and one that begins to move.
+    /// Opens a native table for each of `Database` and plain SQLite, and a table that begins to move.
     private func open() throws -> (ways: [Contender], moving: Database, view: UnionView?) {
         for name in ["source.db", "native.db", "plain.db"] { try folder.copy("rows.db", to: name) }
         let moving = try Database(path: folder.file("target.db"))
@@ -91,7 +91,7 @@ struct OperationsBenchmark {
         }
     }
 
-    /// The time that a slice of a cell takes in each of the ways.
+    /// Measures the time that a slice of a cell takes in each of the ways.
     private func measure(_ cell: inout Cell, _ run: (Int) throws -> Void) throws {
         try cell.measure { way in
             if options.alone, way != Self.moving { return }
@@ -122,7 +122,7 @@ struct OperationsBenchmark {
         }
     }
 
-    /// Compares what the ways hold: a benchmark of wrong results would be worth nothing.
+    /// Compares the content of the ways: a benchmark of wrong results would be worth nothing.
     private func check(_ ways: [Contender], _ sql: String, _ arguments: Arguments = []) throws {
         let expected = try ways[Self.plain].rows(sql, arguments)
         for way in [Self.moving, Self.native] where try ways[way].rows(sql, arguments) != expected {
@@ -166,7 +166,7 @@ struct OperationsBenchmark {
         return lines
     }
 
-    /// How many of a query make a slice of a millisecond or more.
+    /// How many runs of a query make a slice of a millisecond or more.
     private func size(_ operation: ReadOperation, _ way: Contender, _ random: inout Random) throws -> Int {
         var count = 1
         while true {
@@ -177,7 +177,7 @@ struct OperationsBenchmark {
         }
     }
 
-    /// Five slices at least, unless they take very long.
+    /// At least five slices are measured, unless they take very long.
     private func isDone(_ cell: Cell) -> Bool {
         let time = options.seconds
         return cell.slices >= 5 && cell.total >= time || cell.slices > 0 && cell.total >= 20 * time
@@ -205,7 +205,7 @@ struct OperationsBenchmark {
             for (index, operation) in operations.enumerated() {
                 lines[index].cells.append(try measure(operation, ways, &choice))
             }
-            // Alone, the native tables are not written.
+            // If the moving table is measured alone, the native tables are not written.
             if options.alone { continue }
             try check(ways, "SELECT count(*), sum(id), sum(flags), sum(length(body)), sum(created_at) FROM messages")
         }
@@ -213,7 +213,7 @@ struct OperationsBenchmark {
     }
 
     private func measure(_ operation: WriteOperation, _ ways: [Contender], _ choice: inout KeyChoice) throws -> Cell? {
-        // What is used once, such as the promotion of the last key, is not what a slice is for.
+        // Work that is done once, such as promoting the last key, must not count in a slice.
         guard let first = operation.choose(&choice, operation.count) else { return nil }
         for way in ways {
             try operation.run(way, first)
@@ -260,14 +260,14 @@ struct OperationsBenchmark {
 
     // MARK: The chart
 
-    /// What is drawn: what applications do most, and what costs most.
+    /// The operations in the chart: those that applications do most, and those that cost most.
     private static let drawn = [
         "point select by key", "range by index, ORDER BY, LIMIT 20", "count(*)", "join by key", "correlated",
         "GROUP BY chat_id",
         "full scan, all columns",
     ]
 
-    /// Cost against the part that has moved.
+    /// Draws the cost against the part of the rows that has moved.
     private mutating func draw(_ path: String) throws {
         states = stride(from: 0, through: 100, by: 10).map { State(name: "\($0) %", moved: Double($0) / 100) }
         let operations = ReadOperation.all(messages).filter { operation in
@@ -294,6 +294,6 @@ struct OperationsBenchmark {
 }
 
 extension Substring {
-    /// Without spaces at its end.
+    /// The text without spaces at its end.
     fileprivate var trimmed: String { String(reversed().drop { $0 == " " }.reversed()) }
 }

@@ -4,9 +4,9 @@ internal import SQLiteConnection
 struct ReadOperation {
     var name: String
     var sql: String
-    /// Whether each is run in a transaction of its own.
+    /// Whether each run of the query has a transaction of its own.
     var isSingle = false
-    /// Whether each has the values in its text, so that it is prepared.
+    /// Whether each run has its values in its text, so that SQLite must prepare it.
     var isPrepared = false
     /// The values of one run.
     var arguments: (inout Random) -> Arguments = { _ in [] }

@@ -1,7 +1,7 @@
 internal import SQLiteConnection
 
-/// How rows are moved without Midstream: a UNION ALL view over both files, whose triggers write to either side, and rows that
-/// move one by one.
+/// How rows are moved without Midstream: a UNION ALL view over both files, triggers of the view that write to either
+/// side, and rows that move one by one.
 struct UnionView {
     let connection: Connection
 
@@ -11,7 +11,7 @@ struct UnionView {
         try connection.execute("PRAGMA synchronous = NORMAL")
         try connection.attach(source, as: "source")
         try connection.execute("PRAGMA source.synchronous = NORMAL")
-        // A trigger cannot say which file it means, so the tables need names of their own.
+        // A trigger cannot say which file it means, so the tables of the two files need different names.
         for text in [Messages.schema, Messages.index, Messages.senders] { try connection.execute(text) }
         for table in ["messages", "senders"] {
             try connection.execute("ALTER TABLE main.\(table) RENAME TO new_\(table)")
@@ -30,7 +30,7 @@ struct UnionView {
             END
             """
         )
-        // Two statements for each row, of which one finds nothing.
+        // Each row takes two statements, one of which finds nothing.
         for (event, works) in [
             ("UPDATE", ["UPDATE new_messages SET flags = NEW.flags", "UPDATE old_messages SET flags = NEW.flags"]),
             ("DELETE", ["DELETE FROM new_messages", "DELETE FROM old_messages"]),
@@ -42,7 +42,7 @@ struct UnionView {
         }
     }
 
-    /// Moves all up to a part of the rows, at once.
+    /// Moves all rows up to the given part at once.
     func advance(to watermark: Int64, of rows: Int64) throws {
         let senders = Messages.senderCount * watermark / rows
         try connection.transaction(.immediate) {

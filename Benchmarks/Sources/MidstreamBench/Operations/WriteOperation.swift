@@ -1,16 +1,16 @@
 internal import SQLiteConnection
 
-/// A write that is measured. What it inserts or deletes is set right afterwards, so that the table stays what it is.
+/// A write that is measured. What it inserts or deletes is restored afterwards, so that the table stays as it is.
 struct WriteOperation {
     var name: String
-    /// How many are measured at once.
+    /// How many writes are measured at once.
     var count: Int
-    /// The most that are measured in one state, since each uses rows up.
+    /// The most writes that are measured in one state, since each write uses rows up.
     var limit = Int.max
-    /// What so many of them write; `nil` when there is nothing for them to do.
+    /// Chooses what the given number of writes write; `nil` if there is nothing for them to do.
     var choose: (inout KeyChoice, Int) -> [Int64]?
     var run: (Contender, [Int64]) throws -> Void
-    /// Undoes it.
+    /// Undoes the writes.
     var restore: (Contender, [Int64]) throws -> Void = { _, _ in }
 
     static func all(_ messages: Messages) -> [WriteOperation] {

@@ -13,7 +13,7 @@ struct Chart {
     struct Line {
         var name: String
         var points: [(x: Double, y: Double)]
-        /// Whether it is what the others are compared with.
+        /// Whether the other lines are compared with this one.
         var isReference = false
     }
 
@@ -21,11 +21,11 @@ struct Chart {
     var xTitle: String
     var yTitle: String
     var lines: [Line]
-    /// Where something begins or ends, and what.
+    /// The places where something begins or ends, and its name.
     var marks: [(x: Double, name: String)] = []
-    /// Whether equal steps upwards are equal factors.
+    /// Whether equal distances upwards are equal factors.
     var isLogarithmic = false
-    /// The numbers at the axes.
+    /// The texts of the numbers at the axes.
     var xLabel: (Double) -> String = { $0.fixed(0) }
     var yLabel: (Double) -> String = { $0.short }
 
@@ -110,7 +110,7 @@ struct Chart {
 
     private func scaled(_ value: Double) -> Double { isLogarithmic ? log10(value) : value }
 
-    /// The values with a line across, which are all that is shown and a little more.
+    /// The values that have a line across. They span all that is shown, and a little more.
     private func yTicks(_ values: [Double]) -> [Double] {
         let high = values.max() ?? 1
         if isLogarithmic {
@@ -125,7 +125,7 @@ struct Chart {
         return (0...Int((high / step).rounded(.up))).map { Double($0) * step }
     }
 
-    /// A round number of which so many make up a length.
+    /// A round number that fits into a length about the given number of times.
     private static func step(_ length: Double, in parts: Double) -> Double {
         let rough = max(length, 1e-9) / parts
         let power = pow(10, log10(rough).rounded(.down))

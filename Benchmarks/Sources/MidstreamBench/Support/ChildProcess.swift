@@ -8,12 +8,12 @@ internal import SQLiteConnection
     internal import Darwin
 #endif
 
-/// This program again, in a process of its own, whose memory holds nothing from before.
+/// Runs this program again, in a process of its own, whose memory holds nothing from before.
 enum ChildProcess {
-    /// Runs it to its end.
+    /// Runs the program to its end.
     ///
-    /// - Returns: What it printed.
-    /// - Throws: An error when it ended with another code than 0.
+    /// - Returns: What the program printed.
+    /// - Throws: An error if the program ended with a code other than 0.
     static func run(_ arguments: [String]) throws -> String {
         var ends: [Int32] = [0, 0]
         guard pipe(&ends) == 0 else { throw SQLiteError(code: .ioError, message: "there is no pipe to be had") }

@@ -8,7 +8,7 @@ internal import SQLiteConnection
     internal import Darwin
 #endif
 
-/// What the figures depend on, beside the code.
+/// What the figures depend on, besides the code.
 enum Machine {
     static var cores: Int { Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))) }
 
@@ -42,7 +42,7 @@ enum Machine {
         return Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9
     }
 
-    /// Does nothing for so many seconds.
+    /// Does nothing for the given number of seconds.
     static func rest(_ seconds: Double) { usleep(useconds_t(seconds * 1e6)) }
 
     /// The largest amount of memory that this process has had, in bytes.
@@ -52,7 +52,7 @@ enum Machine {
             getrusage(RUSAGE_SELF, &usage)
             return Int64(usage.ru_maxrss)
         #else
-            // Not getrusage(2), whose maximum a process takes over from the one that started it.
+            // This does not ask getrusage(2): a process inherits that maximum from the one that started it.
             let text = field("VmHWM", of: "/proc/self/status") ?? ""
             return (Int64(text.prefix { $0.isNumber }) ?? 0) * 1024
         #endif

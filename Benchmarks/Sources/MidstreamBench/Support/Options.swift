@@ -1,30 +1,30 @@
 /// What the command line asks for.
 struct Options {
-    /// The tables in the order in which they are printed. Those of the latency, the pace, the growth, the memory and the launch take
-    /// long and are printed when asked for.
+    /// The tables, in the order in which they are printed. The tables of the latency, the pace, the growth, the memory
+    /// and the launch take long, and are printed only if they are asked for.
     static let tables = [
         "migration", "random", "operations", "deletion", "latency", "pace", "opening", "tables", "decode", "statements",
         "growth",
         "cipher", "memory", "launch",
     ]
 
-    /// Rows of the table that moves.
+    /// The rows of the table that moves.
     var rows: Int64 = 1_000_000
-    /// How long each cell of the table of operations is measured.
+    /// How long each cell of the table of operations is measured, in seconds.
     var seconds = 0.3
-    /// Rows of the table that moves while the memory is watched.
+    /// The rows of the table that moves while the memory is measured.
     var memoryRows: Int64 = 5_000_000
-    /// Rows of the file that is upgraded at launch.
+    /// The rows of the file that is upgraded at launch.
     var launchRows: Int64 = 5_000_000
-    /// The tables, or the operations whose name contains one of these; empty for everything.
+    /// The tables to print, or parts of the names of operations to measure; empty for everything.
     var only: [String] = []
     /// The states in which operations are measured; empty for all.
     var states: [String] = []
-    /// Whether only the moving table is worked on, for a profiler.
+    /// Whether only the moving table is measured, for a profiler.
     var alone = false
-    /// The pipes to the profiler that looks at it; `nil` for none.
+    /// The pipes to the profiler that watches this process; `nil` for none.
     var profiler: String?
-    /// Whether the cells tell processor time.
+    /// Whether the cells show processor time.
     var processorTime = false
     /// Whether operations are measured on a UNION ALL view too.
     var comparesView = false
@@ -55,7 +55,7 @@ struct Options {
           --markdown     print the tables in Markdown
         """
 
-    /// - Throws: ``UsageError`` with what is wrong.
+    /// - Throws: ``UsageError``, which says what is wrong.
     init(_ arguments: some Sequence<String>) throws {
         var rest = arguments.makeIterator()
         while let option = rest.next() {
@@ -103,7 +103,7 @@ struct Options {
     }
 }
 
-/// A command line that says nothing sensible.
+/// A command line that makes no sense.
 struct UsageError: Error {
     var message: String
 }

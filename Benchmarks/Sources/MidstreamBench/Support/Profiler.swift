@@ -8,8 +8,8 @@ internal import SQLiteConnection
     internal import Darwin
 #endif
 
-/// `perf record`, told when to look: it is started by `Scripts/profile` with two named pipes, one that takes commands and one that
-/// tells when they are obeyed (`perf record --control fifo:…`).
+/// Tells `perf record` when to record. `Scripts/profile` starts it with two named pipes: one that takes commands, and
+/// one that tells when they are obeyed (`perf record --control fifo:…`).
 final class Profiler {
     private let commands: Int32
     private let answers: Int32
@@ -28,7 +28,7 @@ final class Profiler {
         close(answers)
     }
 
-    /// Lets it look at what is done meanwhile, and at nothing else.
+    /// Lets the profiler record what `work` does, and nothing else.
     func look(at work: () throws -> Void) throws {
         tell("enable\n")
         defer { tell("disable\n") }
@@ -38,7 +38,7 @@ final class Profiler {
     private func tell(_ command: String) {
         let bytes = Array(command.utf8)
         _ = write(commands, bytes, bytes.count)
-        // It answers "ack\n" when it has obeyed.
+        // The profiler answers "ack\n" when it has obeyed.
         var answer = [UInt8](repeating: 0, count: 16)
         while case let count = read(answers, &answer, answer.count), count > 0 {
             if answer[..<count].contains(UInt8(ascii: "\n")) { return }

@@ -10,7 +10,7 @@
 struct Report {
     var markdown: Bool
 
-    /// Prints a heading and what is below it.
+    /// Prints a heading and the text below it.
     func section(_ title: String, _ text: String = "") {
         print(markdown ? "\n## \(title)\n" : "\n\(title)")
         if !text.isEmpty { print(text + (markdown ? "\n" : "")) }
@@ -40,7 +40,7 @@ struct Report {
         flush()
     }
 
-    /// Tells on the error output what is going on.
+    /// Says on the error output what is going on.
     static func note(_ text: String) {
         let line = "midstream-bench: \(text)\n"
         _ = write(2, line, line.utf8.count)

@@ -1,8 +1,8 @@
 extension Collection where Element == Double {
-    /// The middle of the values; 0 of none.
+    /// The median of the values; 0 if there are none.
     var median: Double { percentile(0.5) }
 
-    /// The smallest value that so large a part of the values does not exceed; 0 of none.
+    /// The smallest value that the given part of the values does not exceed; 0 if there are no values.
     func percentile(_ part: Double) -> Double {
         let sorted = sorted()
         guard !sorted.isEmpty else { return 0 }
@@ -15,7 +15,7 @@ extension Duration {
 }
 
 extension Double {
-    /// The number with so many digits after the point.
+    /// The number with the given number of digits after the point.
     func fixed(_ digits: Int) -> String {
         guard isFinite else { return "–" }
         let scale = (0..<digits).reduce(1.0) { power, _ in power * 10 }
@@ -26,7 +26,7 @@ extension Double {
         return whole + "." + String(repeating: "0", count: digits - fraction.count) + fraction
     }
 
-    /// The number with about three digits that count.
+    /// The number with about three significant digits.
     var short: String { fixed(magnitude < 9.995 ? 2 : magnitude < 99.95 ? 1 : 0) }
 
     /// Seconds with their unit.

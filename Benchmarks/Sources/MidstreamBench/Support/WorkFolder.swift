@@ -48,7 +48,7 @@ final class WorkFolder {
         }
     }
 
-    /// The size of a file in bytes; 0 when there is none.
+    /// The size of a file in bytes; 0 if there is no file.
     static func size(of path: String) -> Int64 {
         var status = stat()
         return stat(path, &status) == 0 ? Int64(status.st_size) : 0
