@@ -286,8 +286,8 @@ struct SchemaWatch {
     // MARK: While it stands
 
     /// Looks at the schema again if it has changed, and notes whether the stored state still exists. Midstream must not
-    /// find that out from an error: when a table is missing, SQLite looks at the schemas of all files, and if one has
-    /// changed, SQLite ends the statements that run.
+    /// find that out from an error: on such an error, SQLite looks at the schemas of all files, and if one has changed,
+    /// SQLite ends the statements that run.
     ///
     /// - Throws: `SQLiteError` when the overlay does not fit the schema.
     mutating func check() throws {

@@ -226,8 +226,10 @@ public final class DatabaseAccess {
 
     // MARK: Preparing
 
-    /// Makes copies of full-text tables that answer a statement, if the statement stands in a block that reads, and the
-    /// block does not have all the copies yet.
+    /// In a block that only reads, makes the copies of full-text tables that answer a statement, if the block does not
+    /// have them yet.
+    ///
+    /// - Returns: Whether there is a new copy, so that the statement must be prepared again.
     private func isAnsweredByCopies(_ outline: StatementOutline, _ reason: MigrationStatistics.Reason) throws -> Bool {
         guard kind == .reader, isInBlock, reason == .program, try overlay.copyContents(for: outline) else {
             return false

@@ -180,7 +180,7 @@ struct Rebuild {
         }
     }
 
-    /// Where the rows of an earlier move into the table come from.
+    /// The source of an earlier move into the table: its migration, and its table.
     private func origin(
         of feed: TableRecord,
         _ migrations: [MigrationRecord]
