@@ -151,7 +151,6 @@ import Testing
         #expect(refused?.message.contains("new.db") ?? false)
     }
 
-    /// Who dies after the source was told.
     /// Older versions of SQLite name a file by the links through which it was opened.
     @Test(arguments: [false, true]) func aFolderMayBeALink(_ isCancelled: Bool) throws {
         let links = TemporaryFolder()
@@ -201,6 +200,7 @@ import Testing
         #expect(try Connection(path: other).fetchValue(String.self, "SELECT a FROM t") == "wrong")
     }
 
+    /// A process has died after it had updated the paths in the source, and before it could update the target.
     @Test func itIsTakenUpHalfWay() throws {
         try make().close()
         let (target, source) = (group.1.file("new.db"), app.1.file("old.db"))

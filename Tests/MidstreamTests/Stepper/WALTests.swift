@@ -123,7 +123,6 @@ private final class Flag: Sendable {
         #expect(threads.count(of: "opened") == 1)
     }
 
-    /// Without patience, one of some hundred fails.
     /// What nobody can copy from the WAL into the file meanwhile keeps no step from moving rows.
     @Test func rowsMoveOnWhileSomebodyReadsForLong() throws {
         let folder = TemporaryFolder()
@@ -155,6 +154,7 @@ private final class Flag: Sendable {
         try finishMigration(database)
     }
 
+    /// Without patience, one of some hundred attempts fails.
     @Test func severalMayTurnAFileAtOnce() async {
         for _ in 0..<400 {
             let folder = TemporaryFolder()
