@@ -59,6 +59,10 @@ final class BorrowedUnionTable: UnionTable {
         throw SQLiteError(code: .error, message: "table \(table.name) is moving: it can be dropped when it has moved")
     }
 
+    override func rename() throws {
+        throw SQLiteError(code: .error, message: "table \(table.name) is moving: it can be renamed when it has moved")
+    }
+
     override func disconnect() {
         super.disconnect()
         writes.connectedTables -= 1

@@ -135,6 +135,24 @@ extension Overlay {
         guard connection.isBorrowed else { return try connection.create(unions, in: "temp", execute) }
         // Other code's authorizer may not allow writes of `sqlite_temp_master`.
         for union in unions { try execute(union.create(in: "temp")) }
+        try hide(unions.map(\.name))
+    }
+
+    /// Hides union tables from queries of `sqlite_temp_master` for `type = 'table'`. A library that asks `temp` and then `main` where
+    /// a table is finds the target's table, with its keys, indexes and foreign keys. Statements still mean the union table: when
+    /// SQLite reads the schema, it compares the type regardless of case.
+    private func hide(_ names: [String]) throws {
+        do {
+            _ = try connection.writingSchema {
+                for name in names {
+                    _ = try statements.run(
+                        "UPDATE sqlite_temp_master SET type = 'TABLE' WHERE type = 'table' AND name = ?"
+                    ) { try $0.bind(name, at: 1) }
+                }
+            }
+        } catch let error as SQLiteError where error.code.primary == .authorization {
+            // Other code's authorizer allows no such write. The library then sees the union tables.
+        }
     }
 
     /// Removes the TEMP objects, including those that a rollback has brought back or that a failure has left.
@@ -143,7 +161,7 @@ extension Overlay {
         try removeTwins()
         // A union table that reads another one was created after it, and must be dropped first.
         let unions = try connection.fetchAll(
-            "SELECT name FROM sqlite_temp_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE %' "
+            "SELECT name FROM sqlite_temp_master WHERE lower(type) = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE %' "
                 + "AND sql LIKE '% USING midstream\\_union%' ESCAPE '\\' ORDER BY rowid DESC"
         )
         try dropUnions(unions.map { try $0.get(0) })

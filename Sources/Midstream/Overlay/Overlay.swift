@@ -458,7 +458,7 @@ final class Overlay {
         try connection.restoreChangeCounters()
         try removeTables()
         let names = try connection.fetchAll(
-            "SELECT name FROM sqlite_temp_master WHERE type = 'table' AND name LIKE 'midstream\\_%' ESCAPE '\\'"
+            "SELECT name FROM sqlite_temp_master WHERE lower(type) = 'table' AND name LIKE 'midstream\\_%' ESCAPE '\\'"
         )
         for name in try names.map({ try $0.get(0, as: String.self) }) where OwnNames.isTable(name) {
             try execute("DROP TABLE temp.\(SQLIdentifier.quoted(name))")

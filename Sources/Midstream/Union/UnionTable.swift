@@ -31,12 +31,24 @@ final class UnionModule: VirtualTableModule {
         }
         let scope: UnionPlan.Scope = arguments[1] == "pending" ? .pending : .whole
         let key = table.key
-        let primaryKey = key.isRowID ? "" : ", PRIMARY KEY(\(KeySQL.list(key.target)))"
+        let primaryKey = primaryKey(of: table, isShown: borrowed != nil)
         return (
             "CREATE TABLE x(\(columns.joined(separator: ", "))\(primaryKey))\(key.ledgerOptions)",
             borrowed?.unionTable(table, scope, of: tables)
                 ?? UnionTable(table: table, scope: scope, tables: tables)
         )
+    }
+
+    /// The PRIMARY KEY that a union table declares besides its columns: the key of a table without rowids, and on a connection of other
+    /// code also a key that is not the rowid, since some libraries look for it.
+    private func primaryKey(of table: MovingTable, isShown: Bool) -> String {
+        let key = table.key
+        if !key.isRowID { return ", PRIMARY KEY(\(KeySQL.list(key.target)))" }
+        guard isShown, table.target.rowIDColumn == nil,
+            let index = table.target.indexes.first(where: { $0.isPrimaryKey && $0.isPlain })
+        else { return "" }
+        let columns = index.terms.compactMap(\.column).filter { $0 >= 0 }.map { table.quotedColumns[$0] }
+        return columns.isEmpty ? "" : ", PRIMARY KEY(\(KeySQL.list(columns)))"
     }
 
     /// The type with which the union table declares a column: for the affinity, and for code that asks for the declared type.

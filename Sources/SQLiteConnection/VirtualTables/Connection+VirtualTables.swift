@@ -36,6 +36,7 @@ private func makeMethods(isReadOnly: Bool) -> UnsafePointer<sqlite3_module> {
     methods.pointee.xBestIndex = bestIndex
     methods.pointee.xDisconnect = disconnect
     methods.pointee.xDestroy = destroy
+    methods.pointee.xRename = rename
     methods.pointee.xOpen = open
     methods.pointee.xClose = close
     methods.pointee.xFilter = filter
@@ -151,6 +152,10 @@ private func disconnect(_ table: UnsafeMutablePointer<sqlite3_vtab>?) -> Int32 {
 private func destroy(_ table: UnsafeMutablePointer<sqlite3_vtab>?) -> Int32 {
     let code = withTable(table) { try $0.destroy() }
     return code == SQLITE_OK ? disconnect(table) : code
+}
+
+private func rename(_ table: UnsafeMutablePointer<sqlite3_vtab>?, _ name: UnsafePointer<CChar>?) -> Int32 {
+    withTable(table) { try $0.rename() }
 }
 
 private func begin(_ table: UnsafeMutablePointer<sqlite3_vtab>?) -> Int32 {

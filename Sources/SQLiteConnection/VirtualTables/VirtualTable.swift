@@ -45,6 +45,11 @@ open class VirtualTable {
     /// Called before the table is dropped. If it throws, the table stays.
     open func destroy() throws {}
 
+    /// Called before ALTER TABLE gives the table another name. If it throws, the table keeps its name.
+    open func rename() throws {
+        throw SQLiteError(code: .error, message: "the table cannot be renamed")
+    }
+
     /// Called when the connection drops the table or lets it go.
     open func disconnect() {}
 }
