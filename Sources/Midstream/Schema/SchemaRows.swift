@@ -123,7 +123,7 @@ extension Connection {
     /// Runs `body`, which may write `sqlite_master`.
     ///
     /// - Returns: `false` if this SQLite does not allow writing `sqlite_master`; `body` has not run then.
-    func writingSchema(_ body: () throws -> Void) throws -> Bool {
+    private func writingSchema(_ body: () throws -> Void) throws -> Bool {
         // Apple's library has the defensive mode on.
         let isDefensive = isConfigured(.defensive) ?? false
         if isDefensive { try configure(.defensive, false) }
