@@ -188,33 +188,50 @@ final class MigrationEngine: Sendable {
     ///
     /// - Parameter names: The tables; `nil` for all that move.
     func cancel(_ names: [String]?) throws {
-        let before = listeners.withLock(\.cancelled)
+        var progress = Cancelling()
         do {
             try withStepper { stepper in
                 try Setup(stepper: stepper).takeBackClaimed()
                 try Setup(stepper: stepper).resume()
-                var cancelled: Set<String> = []
                 try stepper.untilDone {
                     do {
-                        return try tryToCancel(names, stepper, &cancelled) ? () : nil
+                        return try tryToCancel(names, stepper, &progress) ? () : nil
                     } catch is Undo.Overtaken {
                         return nil
                     }
                 }
             }
         } catch {
-            listeners.withLock { $0.cancelled = before }
+            listeners.withLock { $0.cancelled.subtract(progress.noted) }
             throw error
         }
     }
 
-    /// - Parameter cancelled: The tables, in lower case, whose beginning an earlier try has taken back.
+    /// Notes cancelled tables, about which the filters are not asked again.
+    ///
+    /// - Returns: The names, in lower case, that were not noted before.
+    private func note(_ cancelled: [TableRecord]) -> Set<String> {
+        let names = Set(cancelled.map { SQLIdentifier.lowercased($0.target) })
+        return listeners.withLock { listeners in
+            defer { listeners.cancelled.formUnion(names) }
+            return names.subtracting(listeners.cancelled)
+        }
+    }
+
+    /// What one call that cancels has done so far, by the tables' names in lower case.
+    private struct Cancelling {
+        /// The tables whose beginning an earlier try has taken back.
+        var takenBack: Set<String> = []
+        /// The tables that this call has added to ``Listeners/cancelled``.
+        var noted: Set<String> = []
+    }
+
     /// - Returns: `false` if another process has meanwhile let a table move that was about to.
-    private func tryToCancel(_ names: [String]?, _ stepper: Stepper, _ cancelled: inout Set<String>) throws -> Bool {
+    private func tryToCancel(_ names: [String]?, _ stepper: Stepper, _ progress: inout Cancelling) throws -> Bool {
         let setup = Setup(stepper: stepper)
         let (_, migrations, records) = try setup.resumeAndLoad()
         for name in names ?? []
-        where !cancelled.contains(SQLIdentifier.lowercased(name))
+        where !progress.takenBack.contains(SQLIdentifier.lowercased(name))
             && !records.contains(where: { SQLIdentifier.equal($0.target, name) })
         {
             throw MigrationError(
@@ -235,8 +252,10 @@ final class MigrationEngine: Sendable {
             migrations.first { $0.id == record.migration }.map { (record, Undo(stepper: stepper, migration: $0)) }
         }
         for (record, undo) in undos { try undo.check(record, among: records) }
-        listeners.withLock { $0.cancelled.formUnion(chosen.map { SQLIdentifier.lowercased($0.target) }) }
-        cancelled.formUnion(chosen.filter { $0.phase == .starting }.map { SQLIdentifier.lowercased($0.target) })
+        progress.noted.formUnion(note(chosen))
+        progress.takenBack.formUnion(
+            chosen.filter { $0.phase == .starting }.map { SQLIdentifier.lowercased($0.target) }
+        )
         for record in chosen where record.phase == .starting {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
             try setup.takeBack(record, migration)

@@ -68,8 +68,8 @@ struct Setup {
         givingUp names: Set<String>,
         _ filter: (inout TableMigration) throws -> Void
     ) throws -> Chosen {
-        let deadline = ContinuousClock.now + Self.patienceWithReaders
         while true {
+            let deadline = ContinuousClock.now + Self.patienceWithReaders
             do {
                 return try stepper.untilDone {
                     do {
@@ -83,7 +83,7 @@ struct Setup {
                     }
                 }
             } catch is Ended {
-                // Ending the move may have taken long, so the wait for other transactions begins anew.
+                // Ending the move may have taken long, so the waits for other transactions and for readers begin anew.
             }
         }
     }

@@ -56,8 +56,14 @@ struct DemoFolder {
         let output = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o666)
         guard output >= 0 else { throw CommandFailure("cannot create \(target): \(SystemCalls.lastError)") }
         defer { close(output) }
-        while let bytes = SystemCalls.read(input, atMost: 1 << 20), !bytes.isEmpty {
-            SystemCalls.write(bytes, to: output)
+        while true {
+            guard let bytes = SystemCalls.read(input, atMost: 1 << 20) else {
+                throw CommandFailure("cannot read \(source): \(SystemCalls.lastError)")
+            }
+            if bytes.isEmpty { return }
+            if SystemCalls.write(bytes, to: output) != nil {
+                throw CommandFailure("cannot write \(target): \(SystemCalls.lastError)")
+            }
         }
     }
 
