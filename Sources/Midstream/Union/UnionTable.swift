@@ -31,24 +31,14 @@ final class UnionModule: VirtualTableModule {
         }
         let scope: UnionPlan.Scope = arguments[1] == "pending" ? .pending : .whole
         let key = table.key
-        let primaryKey = primaryKey(of: table, isShown: borrowed != nil)
+        // A key that is not the rowid is left out: SQLite would make an index of it, without its columns' names, which libraries
+        // would take for all that the table has.
+        let primaryKey = key.isRowID ? "" : ", PRIMARY KEY(\(KeySQL.list(key.target)))"
         return (
             "CREATE TABLE x(\(columns.joined(separator: ", "))\(primaryKey))\(key.ledgerOptions)",
             borrowed?.unionTable(table, scope, of: tables)
                 ?? UnionTable(table: table, scope: scope, tables: tables)
         )
-    }
-
-    /// The PRIMARY KEY that a union table declares besides its columns: the key of a table without rowids, and on a connection of other
-    /// code also a key that is not the rowid, since some libraries look for it.
-    private func primaryKey(of table: MovingTable, isShown: Bool) -> String {
-        let key = table.key
-        if !key.isRowID { return ", PRIMARY KEY(\(KeySQL.list(key.target)))" }
-        guard isShown, table.target.rowIDColumn == nil,
-            let index = table.target.indexes.first(where: { $0.isPrimaryKey && $0.isPlain })
-        else { return "" }
-        let columns = index.terms.compactMap(\.column).filter { $0 >= 0 }.map { table.quotedColumns[$0] }
-        return columns.isEmpty ? "" : ", PRIMARY KEY(\(KeySQL.list(columns)))"
     }
 
     /// The type with which the union table declares a column: for the affinity, and for code that asks for the declared type.
