@@ -4,16 +4,14 @@ internal import SQLiteConnection
 /// Carries out what statements do to the union tables of a connection that other code opened. Each row is written by a statement
 /// on the target's table, within the statement that runs.
 final class BorrowedWrites {
-    private let connection: Connection
+    let connection: Connection
     /// Statements that were prepared before the overlay was removed may outlive it.
-    private weak var overlay: Overlay?
+    private(set) weak var overlay: Overlay?
     private let statements: InternalStatements
     /// The traits of the file's views and triggers.
     var schemaTraits = QueryTraits.unknown
     /// The traits of the views of `temp`. The connection's owner may make such views at any time.
     private var temporary: (version: Int64, traits: QueryTraits)?
-    /// The moving tables that a foreign key ties to another table.
-    var tied: Set<Int64> = []
     /// Called with each statement, in the statement's snapshot. An error ends the statement.
     var checkSchema: (() throws -> Void)?
     /// Called when SQLite disconnects a union table.
@@ -29,7 +27,13 @@ final class BorrowedWrites {
     }
 
     private var plans: [PlanKey: WritePlan] = [:]
-    private static let capacity = 200
+    /// What statements on tables that foreign keys connect with moving ones ask for, by the statements' texts.
+    var keyPlans: [ExactString: KeyPlan] = [:]
+    /// The version of the schema of `temp` when the definitions were last searched for REPLACE.
+    var keyedVersion: Int64?
+    static let capacity = 200
+    /// Whether ``MigrationOverlay/execute(_:_:)`` runs a statement. Then nothing need be found out from texts.
+    var isAnnounced = false
 
     /// Whether a statement is being opened: see ``begin(_:)``.
     private var isOpening = false
@@ -43,15 +47,18 @@ final class BorrowedWrites {
         statements = overlay.statements
     }
 
-    static func refusal(of table: MovingTable, _ reason: String) -> SQLiteError {
+    static func refusal(of table: MovingTable, _ reason: String) -> SQLiteError { refusal(of: table.name, reason) }
+
+    static func refusal(of table: String, _ reason: String) -> SQLiteError {
         SQLiteError(
             code: .error,
-            message: "table \(table.name) is moving, and \(reason): run the statement with MigrationOverlay.execute"
+            message: "table \(table) is moving, and \(reason): run the statement with MigrationOverlay.execute"
         )
     }
 
     func forgetPlans() {
         plans.removeAll()
+        keyPlans.removeAll()
     }
 
     /// Called when a statement begins to read or write a union table, or goes on to do so.
@@ -67,10 +74,15 @@ final class BorrowedWrites {
         try schemaTraits[keyPath: trait] || temporaryTraits()[keyPath: trait]
     }
 
-    private func temporaryTraits() throws -> QueryTraits {
+    /// The version of the schema of `temp`.
+    func temporaryVersion() throws -> Int64 {
         let statement = try statements.statement("PRAGMA temp.schema_version")
-        let version = try statement.step() ? statement.int64(at: 0) : 0
-        statement.reset()
+        defer { statement.reset() }
+        return try statement.step() ? statement.int64(at: 0) : 0
+    }
+
+    private func temporaryTraits() throws -> QueryTraits {
+        let version = try temporaryVersion()
         if let temporary, temporary.version == version, !connection.isInTransaction { return temporary.traits }
         let views = try statements.statement("SELECT sql FROM sqlite_temp_master WHERE type = 'view'")
         defer { views.reset() }
@@ -142,7 +154,7 @@ final class BorrowedWrites {
         guard writers.count == 1, let text = writers[0].sql else {
             throw Self.refusal(of: table, "more than one statement that writes is running")
         }
-        if tied.contains(table.id), connection.isOn(.foreignKeys) {
+        if connection.isOn(.foreignKeys), overlay?.lacksKeyActions(table) ?? true {
             throw Self.refusal(of: table, "a foreign key connects it with another table")
         }
         try noteStatement()
@@ -150,16 +162,23 @@ final class BorrowedWrites {
         let isLaterRow = lastRow.map { $0 == (writers[0].identity, connection.totalChanges) } ?? false
         lastRow = nil
         if isLaterRow, let refusal = plan.refusalOfSecondRow { throw Self.refusal(of: table, refusal) }
+        if isLaterRow, plan.changesFollowedKey, connection.isOn(.foreignKeys) {
+            throw Self.refusal(of: table, "a foreign key changes other rows with each row that the statement changes")
+        }
 
         let lastInsertRowID = connection.lastInsertRowID
         let (total, own) = (connection.totalChanges, statements.internalChanges)
-        // The statement that runs counts the row itself.
-        defer { statements.internalChanges = own + connection.totalChanges - total }
+        // If the row fails, SQLite undoes all that was done for it.
+        var counted: Int64 = 0
+        defer { statements.internalChanges = own + connection.totalChanges - total - counted }
         let mode = connection.conflictMode
         statements.beginNotingRefusals()
         do {
             if connection.isInTransaction { try openStatement(table) }
             let isDone = try carryOut(plan, operation, table, values)
+            // The statement that runs counts the row itself, and not what foreign keys have done.
+            let promoted = statements.internalChanges - own
+            counted = connection.totalChanges - total - promoted - (isDone ? 1 : 0)
             let inserted = connection.lastInsertRowID
             if operation != .insert || !isDone { overlay?.setLastInsertRowID(lastInsertRowID) }
             // A row that is left as it is has no effect on the rows after it, and is not counted.
@@ -168,7 +187,7 @@ final class BorrowedWrites {
             return operation == .insert ? inserted : nil
         } catch {
             overlay?.setLastInsertRowID(lastInsertRowID)
-            throw (error as? SQLiteError).map { outOfClause($0, mode) } ?? error
+            throw (error as? SQLiteError).map { outOfClause(ofKeys($0, plan, operation, table), mode) } ?? error
         }
     }
 
@@ -179,7 +198,7 @@ final class BorrowedWrites {
         guard ResultCode.constraint ~= error.code, mode != .abort, mode != .replace else { return error }
         switch error.code {
         case .constraintDatatype: return SQLiteError(code: .mismatch, message: error.message)
-        case _ where statements.refusal != nil, .constraintTrigger:
+        case _ where statements.refusal != nil, .constraintTrigger, .constraintForeignKey:
             return SQLiteError(code: .error, message: error.message)
         default: return error
         }
@@ -207,6 +226,8 @@ final class BorrowedWrites {
             } catch let error as SQLiteError
                 where ResultCode.constraint ~= error.code && error.code != .constraintTrigger && operation == .delete
             {
+                // A key to the table would have to act on the row.
+                guard try table.deletesUnseen() else { throw error }
                 // A pending row that cannot be in the target is deleted without having been there.
                 try table.discard(key)
                 return true
@@ -231,7 +252,7 @@ final class BorrowedWrites {
         return made
     }
 
-    private func isPlainTable(_ name: String) throws -> Bool {
+    func isPlainTable(_ name: String) throws -> Bool {
         let statement = try statements.statement(
             """
             SELECT type = 'table' FROM (SELECT 1 AS rank, type, name FROM sqlite_temp_master

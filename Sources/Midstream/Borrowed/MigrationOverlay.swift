@@ -100,14 +100,16 @@ public final class MigrationOverlay {
         writes = BorrowedWrites(overlay: overlay)
         watch = SchemaWatch(statements: overlay.statements)
         overlay.tables.borrowed = writes
-        writes.checkSchema = { [weak self] in try self?.watch.check() }
+        writes.checkSchema = { [weak self, weak overlay] in
+            if try self?.watch.check() ?? false { try overlay?.keyActions.readDefinitions() }
+        }
+        overlay.beforeKeyActions = { [weak writes] in try writes?.noteKeyActions(isEnforced: $0) }
+        overlay.keyActions.refusal = { [weak writes] in writes?.refusalOfKeys($0) }
         // Statements that were prepared before the overlay was removed may outlive it.
         overlay.admission = { [weak self, weak overlay] _, moving in
             guard let self, let overlay else { return }
             let known = Set(overlay.byName.keys).union(overlay.twins.map(SQLIdentifier.lowercased))
-            let found = try watch.admit(moving, self.connection, overlaid: known)
-            writes.schemaTraits = found.traits
-            writes.tied = found.tied
+            writes.schemaTraits = try watch.admit(moving, self.connection, overlaid: known)
             writes.forgetPlans()
         }
         overlay.admissionOfSources = { [weak overlay] moves in
@@ -128,12 +130,13 @@ public final class MigrationOverlay {
     private func settle() throws {
         defer { releaseStatementsOfNobody() }
         if try !access.overlay.isInPlace() { access.overlay.forgetSchemaVersion() }
-        let former = (watch, writes.schemaTraits, writes.tied)
+        let former = (watch, writes.schemaTraits)
         do {
             try access.overlay.refresh()
+            try watch.noteTied(access.overlay.keyActions.groups.keys)
         } catch {
             // The overlay stays as it was, and so must what it depends on.
-            (watch, writes.schemaTraits, writes.tied) = former
+            (watch, writes.schemaTraits) = former
             writes.forgetPlans()
             throw error
         }
@@ -202,7 +205,11 @@ public final class MigrationOverlay {
 
     private func running<Result>(_ body: () throws -> Result) throws -> Result {
         try checkOpen()
+        // A function of the application may call this function meanwhile.
+        let wasAnnounced = writes.isAnnounced
+        writes.isAnnounced = true
         defer {
+            writes.isAnnounced = wasAnnounced
             access.overlay.noteChanges()
             access.forgetPrepared()
             releaseStatementsOfNobody()

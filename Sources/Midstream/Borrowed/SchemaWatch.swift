@@ -18,6 +18,10 @@ struct SchemaWatch {
     /// The names, in lower case, of the tables that moved when the overlay was made, and of the views that read them.
     private var names: Set<String> = []
     private var tables: Set<MovingID> = []
+    /// The tables, by their names in lower case, that foreign keys connect with moving ones.
+    private var tied: Set<String> = []
+    /// The definitions of these tables and of their indexes when the overlay was made.
+    private var tiedObjects: [SchemaObject] = []
 
     private struct MovingID: Hashable {
         var id: Int64
@@ -160,13 +164,13 @@ struct SchemaWatch {
     }
 
     /// - Parameter overlaid: The names, in lower case, of what the present overlay has in `temp`.
-    /// - Returns: The traits of views and triggers, and the moving tables that foreign keys tie to other tables.
+    /// - Returns: The traits of views and triggers.
     /// - Throws: ``MigrationError`` if something would read or write a moving table past the overlay.
     mutating func admit(
         _ moving: [TableRecord],
         _ connection: Connection,
         overlaid: Set<String>
-    ) throws -> (traits: QueryTraits, tied: Set<Int64>) {
+    ) throws -> QueryTraits {
         let main = try objects("main.sqlite_master")
         let temporary = try objects("sqlite_temp_master")
         let moved = Set(moving.map { SQLIdentifier.lowercased($0.target) })
@@ -174,7 +178,6 @@ struct SchemaWatch {
         try Self.checkHiding(temporary, of: reached, overlaid)
         try Self.checkPrograms(main + temporary, of: moved, reached)
         try Self.checkMeanings(moving, main, connection)
-        let tied = try Self.tied(moving, connection)
         try Self.checkShapes(of: moving, connection)
         names = reached
         tables = Set(moving.map { MovingID(id: $0.id, isReturning: $0.isReturning, destination: $0.destination) })
@@ -183,7 +186,7 @@ struct SchemaWatch {
         statements.isStateGone = false
         var traits = QueryTraits()
         for object in main + temporary where object.isTrigger || object.type == "view" { traits.add(object.outline) }
-        return (traits, tied)
+        return traits
     }
 
     /// Makes sure that the application has nothing in `temp` by the name of a moving table, or of a view of one.
@@ -216,22 +219,6 @@ struct SchemaWatch {
                 throw refusal("virtual table \(object.name)", object, moved)
             }
         }
-    }
-
-    /// The moving tables that foreign keys tie to other tables. The connection must not enforce foreign keys if there
-    /// are such tables.
-    private static func tied(_ moving: [TableRecord], _ connection: Connection) throws -> Set<Int64> {
-        let neighbors = try SchemaReader(connection: connection, schema: "main").foreignKeyNeighbors()
-        let tied = Set(moving.filter { neighbors[SQLIdentifier.lowercased($0.target)] != nil }.map(\.id))
-        if let table = moving.first(where: { tied.contains($0.id) }), connection.isOn(.foreignKeys) {
-            throw MigrationError(
-                .unsupported,
-                "foreign keys are enforced, and connect table \(table.target) with another table: only a Database can "
-                    + "write it while it moves. Let it finish moving first, or switch foreign keys off here",
-                table: table.target
-            )
-        }
-        return tied
     }
 
     /// Makes sure that each moving table has one source, has rowids, and has no keys that its guard triggers do not
@@ -283,16 +270,29 @@ struct SchemaWatch {
         return reached
     }
 
+    /// Notes which tables have triggers for foreign keys.
+    mutating func noteTied(_ names: some Sequence<String>) throws {
+        // Nothing has changed since the last look.
+        guard knownVersion == nil else { return }
+        tied = Set(names)
+        tiedObjects = tied.isEmpty ? [] : try objects("main.sqlite_master").filter(isTied)
+    }
+
+    private func isTied(_ object: SchemaObject) -> Bool {
+        !object.isTrigger && tied.contains(SQLIdentifier.lowercased(object.table))
+    }
+
     // MARK: While it stands
 
     /// Looks at the schema again if it has changed, and notes whether the stored state still exists. Midstream must not
     /// find that out from an error: on such an error, SQLite looks at the schemas of all files, and if one has changed,
     /// SQLite ends the statements that run.
     ///
+    /// - Returns: Whether the schema may have changed since the last look.
     /// - Throws: `SQLiteError` when the overlay does not fit the schema.
-    mutating func check() throws {
-        guard let current = try number("schema_version") else { return }
-        if current == knownVersion, try knownData == nil || knownData == number("data_version") { return }
+    mutating func check() throws -> Bool {
+        guard let current = try number("schema_version") else { return false }
+        if current == knownVersion, try knownData == nil || knownData == number("data_version") { return false }
         let all = try objects("main.sqlite_master")
         statements.isStateGone = !all.contains { $0.name == "midstream_tables" }
         // When a table's move ends, the schema changes too. The overlay need not be renewed then, since no pending row
@@ -303,8 +303,12 @@ struct SchemaWatch {
         if all.filter(isWatched) != knownObjects {
             throw Self.stale("the definition of a moving table, or of an object that mentions one, has changed")
         }
+        if !tied.isEmpty, statements.connection.isOn(.foreignKeys), all.filter(isTied) != tiedObjects {
+            throw Self.stale("the definition of a table that foreign keys connect with a moving one has changed")
+        }
         knownData = statements.connection.isInTransaction ? try number("data_version") : nil
         knownVersion = current
+        return true
     }
 
     private func number(_ pragma: String) throws -> Int64? {

@@ -15,6 +15,12 @@ struct WritePlan {
     let arguments: [Int]
     /// Why the statement cannot write more than one row; `nil` if it can.
     let refusalOfSecondRow: String?
+    /// Whether the statement writes one row at most.
+    let isOfOneRow: Bool
+    /// Whether the statement changes a key of rows that children follow by an ON UPDATE action.
+    let changesFollowedKey: Bool
+    /// Whether the statement is an INSERT that may replace rows.
+    let replaces: Bool
 
     /// - Parameters:
     ///   - text: The text of the running statement.
@@ -29,6 +35,11 @@ struct WritePlan {
         let outline = SQLScript(text).outline()
         try Self.check(outline, operation, on: table)
         let word = outline.conflict?.word
+        replaces = operation == .insert && (word.map { $0 == "replace" } ?? table.constraintWords.hasReplace)
+        let keys = table.keyActions?.keys(to: table.name).map(\.definition).filter(\.actsOnUpdate) ?? []
+        let followed = keys.flatMap { $0.places(in: table.target) ?? [] }
+        var changed: [Int] = []
+        isOfOneRow = operation == .insert && Self.insertsOneRow(outline)
         if operation != .delete, word == nil, table.constraintWords.hasOthersThanReplace {
             throw BorrowedWrites.refusal(
                 of: table,
@@ -45,9 +56,11 @@ struct WritePlan {
             refusalOfSecondRow = nil
         case .update:
             let columns = try RowNames(table: table).columns(outline.assignments.flatMap(\.columns))
+            changed = columns.map { $0 < 0 ? table.target.rowIDColumn ?? $0 : $0 }
             (sql, arguments) = Self.change(of: columns, in: table, Self.clause(word))
             refusalOfSecondRow = try Self.refusalOfSecondRow(outline, columns, of: table, isPlainTable)
         }
+        changesFollowedKey = changed.contains(where: followed.contains)
     }
 
     /// Makes sure that the statement itself writes the table, and that Midstream can do this write row by row.
@@ -150,7 +163,15 @@ struct WritePlan {
         }
     }
 
-    private static func asksForEarlierRows(_ outline: StatementOutline) -> Bool {
+    private static func insertsOneRow(_ outline: StatementOutline) -> Bool {
+        switch outline.source {
+        case .values(let rows, _)?: rows.count == 1
+        case .defaultValues?: true
+        default: false
+        }
+    }
+
+    static func asksForEarlierRows(_ outline: StatementOutline) -> Bool {
         if case .values(let rows, _)? = outline.source, rows.count == 1 { return false }
         return outline.functionCalls.contains { ["changes", "total_changes", "last_insert_rowid"].contains($0.name) }
     }

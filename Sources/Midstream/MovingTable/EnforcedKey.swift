@@ -70,6 +70,7 @@ struct EnforcedKey {
     private let parentIndex: (ordinal: Int, order: [Int])?
     /// Whether the child's column is the rowid, which SQLite may choose after the triggers have run.
     let isOfRowID: Bool
+    let definition: ForeignKey
     /// The values of the child's columns in `main`'s row ?1…, and in the source's row ?1….
     let valuesInTarget: String
     let valuesInSource: String
@@ -101,6 +102,7 @@ struct EnforcedKey {
         self.parent = parent.0
         childColumns = ends.columns
         isOfRowID = ends.columns.contains { $0 == child.1.schema.rowIDColumn }
+        definition = key
         valuesInTarget = ends.valuesInTarget
         parentInTarget = ends.parentInTarget
         orphanInTarget = ends.orphanInTarget
@@ -221,10 +223,17 @@ private struct KeyEnds {
 
     /// Whether `main` has a child with the values ?1… in the parent's columns.
     var orphanInTarget: String {
-        let terms = places.indices.map { position in
-            "\(child.quoted(columns[position])) = ?\(position + 1) COLLATE \(collations[position])"
-        }
+        let terms = places.indices.map { isOfParent(child.quoted(columns[$0]), $0) }
         return "SELECT 1 FROM \(child.name) WHERE \(terms.joined(separator: " AND ")) LIMIT 1"
+    }
+
+    /// Whether a value of a child refers to the parent whose value at that position is a parameter. SQLite compares by the affinities of
+    /// both columns, and a parameter has none.
+    private func isOfParent(_ value: String, _ position: Int) -> String {
+        let (parameter, collation) = ("?\(position + 1)", "COLLATE \(collations[position])")
+        let equals = "\(value) = \(parameter) \(collation)"
+        if [.text, .blob].contains(parent.schema.columns[places[position]].affinity) { return equals }
+        return "(\(equals) OR \(value) = CAST(\(parameter) AS NUMERIC) \(collation))"
     }
 
     /// See ``EnforcedKey/newParentPlaces``; `nil` if the triggers do not pass on all of the parent's columns.
@@ -252,9 +261,13 @@ private struct KeyEnds {
     }
 
     /// The keys of the pending children of `main`'s row ?1….
+    ///
+    /// To find out whether a row has children, SQLite compares by the affinities of both columns. For an action, it gives the parent's
+    /// value no affinity, so that a TEXT child of an untyped parent equals more.
     func children(of mapped: [MappedColumns.Column], _ sql: MoveSQL) -> (unbounded: String, bounded: String) {
         let terms = places.indices.map { position in
-            "\(mapped[position].value) = (SELECT midstream_parent.\(parent.quoted(places[position])) "
+            let sign = parent.schema.columns[places[position]].affinity == .blob ? "+" : ""
+            return "\(mapped[position].value) = (SELECT \(sign)midstream_parent.\(parent.quoted(places[position])) "
                 + "FROM \(parent.name) AS midstream_parent WHERE \(parent.isRow("midstream_parent."))) "
                 + "COLLATE \(collations[position])"
         }
@@ -268,7 +281,7 @@ private struct KeyEnds {
 
     /// Whether there is a pending child of a row with the values ?1… in the parent's columns.
     func orphans(of mapped: [MappedColumns.Column], _ sql: MoveSQL) -> (unbounded: String, bounded: String) {
-        let terms = places.indices.map { "\(mapped[$0].value) = ?\($0 + 1) COLLATE \(collations[$0])" }
+        let terms = places.indices.map { isOfParent(mapped[$0].value, $0) }
         func lookup(_ isBounded: Bool) -> String {
             "SELECT 1 FROM \(sql.source) WHERE \(terms.joined(separator: " AND ")) "
                 + (isBounded ? "AND \(sql.isBeyond(1 + places.count)) " : "") + "AND \(sql.isUnsettled) LIMIT 1"

@@ -20,14 +20,17 @@ final class KeyActions {
     /// The moving tables of all groups.
     private(set) var moving: Set<Int64> = []
     /// Whether a definition or a trigger says REPLACE. REPLACE deletes rows without firing a trigger for them.
-    private var definitionsReplace = false
-    /// Whether the running statement says REPLACE.
-    private var statementReplaces = false
+    private(set) var definitionsReplace = false
+    /// Whether the running statement may say REPLACE. For statements of other code, nobody calls ``begin(replaces:)``.
+    var statementReplaces = false
     /// Whether the row that is about to come breaks a key: a parent of it is missing, or it leaves children without a parent.
     private var newRowBreaksKey = false
     /// The tables that must be drained, since one of their rows cannot be promoted by itself.
     private var undone: Set<Int64> = []
     private var isBringing = false
+    /// Gives the error of a statement that cannot be run again, by a moving table that would have to be drained; `nil` for a
+    /// statement that will be run again.
+    var refusal: ((_ table: String) -> SQLiteError?)?
 
     init(statements: InternalStatements) {
         self.statements = statements
@@ -40,6 +43,19 @@ final class KeyActions {
     )
 
     func handles(_ table: String) -> Bool { groups[SQLIdentifier.lowercased(table)] != nil }
+
+    /// The keys that refer to a table.
+    func keys(to name: String) -> [EnforcedKey] {
+        let place = tables.firstIndex { SQLIdentifier.equal($0.schema.name, name) }
+        return keys.filter { $0.parent == place }
+    }
+
+    /// The columns of a table whose values an INSERT passes to the triggers before it stores them.
+    func passedColumns(of name: String) -> Set<Int> {
+        guard let place = tables.firstIndex(where: { SQLIdentifier.equal($0.schema.name, name) }) else { return [] }
+        let ofKeys = keys.filter { $0.child == place }.flatMap(\.childColumns)
+        return Set(ofKeys + MoveSQL.keyColumns(of: tables[place].schema))
+    }
 
     /// A table that foreign keys connect with a moving one.
     func table(_ name: String) -> TableSchema? {
@@ -81,7 +97,12 @@ final class KeyActions {
             places[moving.id] = place
             moving.keyActions = self
         }
-        if !keys.isEmpty { definitionsReplace = try sayReplace() }
+        try readDefinitions()
+    }
+
+    /// Finds out whether the definitions of the target say REPLACE.
+    func readDefinitions() throws {
+        definitionsReplace = try !keys.isEmpty && sayReplace()
     }
 
     private func sayReplace() throws -> Bool {
@@ -182,6 +203,7 @@ final class KeyActions {
             }.joined(separator: " ")
         }
         let replaced = "SELECT midstream_new(\(KeySQL.list(["\(place)"] + table.newKeys)));"
+        let isOver = "SELECT midstream_new(\(place));"
         let old = table.rowNames.map { "OLD.\($0)" }
         func row(_ wanted: Wanted) -> String {
             "SELECT midstream_row(\(KeySQL.list(["\(place)", "\(wanted.rawValue)"] + old)));"
@@ -198,14 +220,16 @@ final class KeyActions {
             let list =
                 columns.contains { $0 == table.schema.rowIDColumn }
                 ? "UPDATE" : "UPDATE OF \(KeySQL.list(columns.map(table.quoted)))"
-            made.append(trigger(1, list, "", [row(.parents), parents(ofParents)]))
+            made.append(trigger(1, list, "", [row(.parents), parents(ofParents), isOver]))
         }
         let keyColumns = MoveSQL.keyColumns(of: table.schema).filter { $0 >= 0 }.map(table.quoted)
         let names = Set((table.schema.hasRowID ? table.rowNames : []) + keyColumns).sorted()
         // An index may distinguish values that are equal by the column's own collation.
         let changed = names.map { "NEW.\($0) COLLATE BINARY IS NOT OLD.\($0)" }.joined(separator: " OR ")
         if !names.isEmpty {
-            made.append(trigger(2, "UPDATE", "WHEN \(changed) ", [hasChildren ? row(.children) : "", replaced]))
+            // SQLite fires this trigger and the one before it in any order.
+            let body = [hasChildren ? row(.children) : "", parents(ofNew), replaced]
+            made.append(trigger(2, "UPDATE", "WHEN \(changed) ", body))
         }
         return made
     }
@@ -219,6 +243,9 @@ final class KeyActions {
         statementReplaces = replaces
         newRowBreaksKey = false
     }
+
+    /// Forgets what is known of a row that is not written.
+    func forgetRow() { newRowBreaksKey = false }
 
     /// Promotes the pending parent of a new row.
     ///
@@ -282,9 +309,11 @@ final class KeyActions {
 
     /// Promotes the rows at the other ends of the rows that a new row may replace: SQLite fires no trigger for replaced rows.
     ///
-    /// - Parameter values: The table's place, the new row's rowid or NULL, and the values of each comparable key's columns.
+    /// - Parameter values: The table's place, the new row's rowid or NULL, and the values of each comparable key's columns; the place
+    ///   alone if the row keeps these values.
     func bringReplaced(_ values: ValueReferences) throws {
-        guard values.count > 1, let table = tables[checked: values[0].int64] else { throw Self.isStale }
+        guard let table = tables[checked: values[0].int64] else { throw Self.isStale }
+        if values.count == 1 { return forgetRow() }
         let place = Int(values[0].int64)
         if definitionsReplace || statementReplaces { try bringReplaced(table, place, values) }
         try checkOrphans(of: place, values)
@@ -449,7 +478,10 @@ final class KeyActions {
     }
 
     private func giveUp(_ place: Int) throws -> Never {
-        undone = groups[SQLIdentifier.lowercased(tables[place].schema.name)] ?? []
+        let group = groups[SQLIdentifier.lowercased(tables[place].schema.name)] ?? []
+        let moving = tables.lazy.compactMap(\.moving).first { group.contains($0.id) }
+        if let moving, let refusal = refusal?(moving.name) { throw refusal }
+        undone = group
         throw Self.error
     }
 }

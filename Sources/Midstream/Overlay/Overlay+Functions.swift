@@ -48,7 +48,15 @@ extension Overlay {
                 guard let self else { throw Self.isGone }
                 watch.noteBegun()
                 if statements.isPromoting || values.count == 0 { return }
-                try body(keyActions)(values)
+                // Nothing reports when other code switches enforcement on or off.
+                let isEnforced = connection.isOn(.foreignKeys)
+                do {
+                    try beforeKeyActions?(isEnforced)
+                    if isEnforced { try body(keyActions)(values) }
+                } catch {
+                    keyActions.forgetRow()
+                    throw error
+                }
             }
         }
     }

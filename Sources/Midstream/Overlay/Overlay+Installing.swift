@@ -28,12 +28,27 @@ extension Overlay {
         generation += 1
     }
 
-    /// Makes the TEMP triggers that promote rows at the other ends of foreign keys, if the connection enforces keys.
+    /// Makes the TEMP triggers that promote rows at the other ends of foreign keys, if the connection enforces keys. Other code may
+    /// switch enforcement on at any time.
     private func installKeyActions() throws {
-        let isWanted = statements.canPromote && !connection.isBorrowed && connection.isOn(.foreignKeys)
+        let isEnforced = connection.isOn(.foreignKeys)
+        let isWanted = statements.canPromote && (isEnforced || connection.isBorrowed)
         let reader = SchemaReader(connection: connection, schema: "main")
         try keyActions.read(reader, isWanted ? foreignKeys : ForeignKeyTies(), moving: byName)
+        if isWanted, isEnforced, connection.isBorrowed, let table = byName.values.first(where: lacksKeyActions) {
+            throw MigrationError(
+                .unsupported,
+                "foreign keys are enforced, and connect table \(table.name) with other tables in a way that only a Database can "
+                    + "follow while the table moves. Let the table finish moving first, or switch foreign keys off here",
+                table: table.name
+            )
+        }
         for trigger in keyActions.triggers { try execute(trigger) }
+    }
+
+    /// Whether foreign keys connect a moving table with other tables in a way that cannot be enforced without draining.
+    func lacksKeyActions(_ table: MovingTable) -> Bool {
+        !foreignKeys.tables(of: table.name).isEmpty && !keyActions.handles(table.name)
     }
 
     private func removeKeyTriggers() throws {

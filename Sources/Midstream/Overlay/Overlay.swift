@@ -68,6 +68,8 @@ final class Overlay {
     var foreignKeys = ForeignKeyTies()
     /// Promotes rows for foreign keys that are enforced.
     let keyActions: KeyActions
+    /// Called before a trigger of ``keyActions`` acts, where nobody announces statements. An error ends the statement.
+    var beforeKeyActions: ((_ isEnforced: Bool) throws -> Void)?
 
     /// Called before the overlay is made for these migrations: an error keeps the overlay as it is.
     var admission: (([MigrationRecord], [TableRecord]) throws -> Void)?

@@ -10,6 +10,10 @@ struct ForeignKey: Hashable {
     let columns: [String]
     /// The columns of the parent. Empty if the definition names none, which means the PRIMARY KEY.
     let parentColumns: [String]
+    /// Whether the key deletes or changes the children of a row that is deleted.
+    let actsOnDelete: Bool
+    /// Whether the key changes the children of a row whose key changes.
+    let actsOnUpdate: Bool
 
     /// The places of the parent's columns. `nil` if these columns are not a key of the parent: SQLite then refuses writes ("foreign
     /// key mismatch").
@@ -51,7 +55,9 @@ extension SchemaReader {
                 child: name,
                 parent: try rows[0].get("table"),
                 columns: try rows.map { try $0.get("from") },
-                parentColumns: try rows.compactMap { $0["to"] == .null ? nil : try $0.get("to") }
+                parentColumns: try rows.compactMap { $0["to"] == .null ? nil : try $0.get("to") },
+                actsOnDelete: !["NO ACTION", "RESTRICT"].contains(try rows[0].get("on_delete", as: String.self)),
+                actsOnUpdate: !["NO ACTION", "RESTRICT"].contains(try rows[0].get("on_update", as: String.self))
             )
         }
     }

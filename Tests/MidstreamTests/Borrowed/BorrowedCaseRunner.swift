@@ -31,6 +31,8 @@ struct ForeignSide: Side {
 final class BorrowedCaseRunner {
     struct Count {
         var run = 0
+        /// How many of these ran while foreign keys were enforced.
+        var enforced = 0
         var refused: [String: Int] = [:]
         var leftOut = 0
         var repeated = 0
@@ -38,6 +40,7 @@ final class BorrowedCaseRunner {
 
         static func += (left: inout Count, right: Count) {
             left.run += right.run
+            left.enforced += right.enforced
             left.leftOut += right.leftOut
             left.repeated += right.repeated
             left.abandoned += right.abandoned
@@ -64,7 +67,13 @@ final class BorrowedCaseRunner {
     ) -> (difference: CaseRunner.Difference?, count: Count) {
         var count = Count()
         do {
-            let runner = try BorrowedCaseRunner(oracleCase, library, isThorough)
+            let runner: BorrowedCaseRunner
+            do {
+                runner = try BorrowedCaseRunner(oracleCase, library, isThorough)
+            } catch is Abandoned {
+                count.abandoned = 1
+                return (nil, count)
+            }
             defer { count = runner.count }
             do {
                 try runner.runAll()
@@ -87,11 +96,17 @@ final class BorrowedCaseRunner {
         files = try CaseFiles(oracleCase)
         foreign = try ForeignConnection(files.targetPath, as: library)
         reader = try ForeignConnection(files.targetPath, as: .readOnly)
-        try begin()
+        do {
+            try begin()
+        } catch let error as MigrationError where error.code == .unsupported && oracleCase.enforcesForeignKeys {
+            // The keys connect tables in a way that only a Database can follow.
+            throw Abandoned()
+        }
     }
 
     private func begin() throws {
-        try foreign.execute("PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF")
+        let enforces = oracleCase.enforcesForeignKeys
+        try foreign.execute("PRAGMA synchronous = OFF; PRAGMA foreign_keys = \(enforces ? "ON" : "OFF")")
         if library == .grdb {
             // Strings in double quotes are switched off.
             for setting in [1013, 1014] {
@@ -204,10 +219,41 @@ final class BorrowedCaseRunner {
         }
         defer { if mine.failure != nil, command.sql.contains("OR FAIL") { alignSequences() } }
         count.run += 1
-        let theirs = files.native.run(command)
+        if oracleCase.enforcesForeignKeys { count.enforced += 1 }
+        var theirs = files.native.run(command)
         if theirs.isEndless { throw EndlessWrite() }
         if theirs.isTooLong || mine.isTooLong { return }
+        if oracleCase.enforcesForeignKeys { try alignKeys(mine, &theirs, command) }
         try compare(mine, theirs, command)
+    }
+
+    /// Aligns what the documentation lists as different where a foreign key refuses a write.
+    private func alignKeys(_ mine: Outcome, _ theirs: inout Outcome, _ command: Command) throws {
+        let isMine = mine.failure?.hasSuffix(": FOREIGN KEY constraint failed") ?? false
+        let isTheirs = theirs.failure?.hasPrefix("787:") ?? false
+        guard isMine || isTheirs else { return }
+        // After REPLACE, SQLite does not check a key to the row's own table that has SET NULL.
+        if theirs.failure == nil, command.sql.contains("REPLACE "), hasOwnKey("SET NULL") { throw Abandoned() }
+        // Of one row with an immediate and a deferred key, SQLite may keep the count of the deferred key's violation though it has
+        // undone the row.
+        if isTheirs, theirs.isInTransaction, hasMixedKeys { throw Abandoned() }
+        files.native.connection.lastInsertRowID = mine.lastInsertRowID
+        theirs.lastInsertRowID = mine.lastInsertRowID
+        // SQLite would apply an OR clause to the code of a constraint.
+        let hasClause = ["OR IGNORE", "OR FAIL", "OR ROLLBACK"].contains { command.sql.contains($0) }
+        if isTheirs, hasClause, mine.failure == "1: FOREIGN KEY constraint failed" { theirs.failure = mine.failure }
+        // SQLite checks keys at the end of a statement, and here at the end of a row. A later row may violate another constraint.
+        if !isTheirs, isMine, theirs.failure != nil { theirs.failure = mine.failure }
+    }
+
+    private func hasOwnKey(_ words: String) -> Bool {
+        oracleCase.tables.contains { table in
+            table.foreignKeys.contains { $0.contains("REFERENCES \(quoted(table.name))") && $0.contains(words) }
+        }
+    }
+
+    private var hasMixedKeys: Bool {
+        oracleCase.tables.contains { Set($0.foreignKeys.map { $0.contains("INITIALLY DEFERRED") }).count == 2 }
     }
 
     private func compare(_ mine: Outcome, _ theirs: Outcome, _ command: Command) throws {
@@ -303,6 +349,13 @@ final class BorrowedCaseRunner {
         return isCompound && sql.contains("order by ") && ["rowid", "oid"].contains { sql.contains($0) }
     }
 
+    /// Whether a table for which the condition holds moves, or has triggers for its foreign keys.
+    private func hasTriggers(_ isMeant: (String) -> Bool) -> Bool {
+        if movingTables.contains(where: isMeant) { return true }
+        let rows = try? foreign.rows("SELECT DISTINCT tbl_name FROM sqlite_temp_master WHERE type = 'trigger'")
+        return rows?.contains(where: isMeant) ?? false
+    }
+
     private static let wrongType = "cannot store a value of the wrong type"
 
     /// Which of the documented refusals the outcome is; `nil` if it is none.
@@ -316,21 +369,27 @@ final class BorrowedCaseRunner {
             return text
         }
         // The error of a wrong type in a STRICT table may have another code, and come before other violations.
-        if failure.contains("cannot store "), movingTables.contains(where: { failure.contains(" column \($0).") }) {
+        if failure.contains("cannot store "), hasTriggers({ failure.contains(" column \($0).") }) {
             return Self.wrongType
         }
         return nil
     }
 
-    /// The refusal of a rowid that is no number. With an OR clause, native SQLite keeps the rows before it, against its
-    /// documentation.
+    /// The refusal of a rowid that is no number. With an OR clause, or in a transaction, native SQLite keeps the rows
+    /// before it, against its documentation.
     private func mismatch(_ outcome: Outcome, _ command: Command) -> String? {
         guard outcome.failure == "20: datatype mismatch",
-            command.sql.contains(" OR ") || command.sql.contains("REPLACE "),
+            command.sql.contains(" OR ") || command.sql.contains("REPLACE ") || hasClausesOrKeys,
             let target = SQLScript(command.sql).outline().target,
-            movingTables.contains(where: { SQLIdentifier.equal($0, target.name) })
+            hasTriggers({ SQLIdentifier.equal($0, target.name) })
         else { return nil }
         return "a rowid that is no number, with an OR clause"
+    }
+
+    private var hasClausesOrKeys: Bool {
+        oracleCase.tables.contains { table in
+            !table.foreignKeys.isEmpty || table.creation(named: "t", columns: table.columns).contains("ON CONFLICT")
+        }
     }
 
     /// Aligns `sqlite_sequence`. If an INSERT OR FAIL fails, native SQLite does not count there the rows that stay.

@@ -433,18 +433,6 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
-    @Test func foreignKeysAreRefusedWhereTheyTie() throws {
-        let pair = try Self.pair("CREATE TABLE c(x REFERENCES a(id))")
-        let foreign = try ForeignConnection(pair.target, as: .grdb)
-        #expect(throws: MigrationError.self) { try foreign.install() }
-        try foreign.execute("PRAGMA foreign_keys = OFF")
-        try foreign.install()
-        try foreign.execute("DELETE FROM a WHERE id = 100")
-        try foreign.execute("PRAGMA foreign_keys = ON")
-        #expect(throws: SQLiteError.self) { try foreign.execute("DELETE FROM a WHERE id = 101") }
-        #expect(foreign.close() == SQLITE_OK)
-    }
-
     @Test func savepointsThatAreRolledBackAreNoticed() throws {
         let pair = try Self.pair()
         let foreign = try ForeignConnection(pair.target)

@@ -6,6 +6,31 @@ import Testing
 /// Enforced foreign keys connect tables with moving ones. Writes of such tables act as natively, and move no more rows
 /// than they need.
 @Suite struct ForeignKeyTests {
+    /// SQLite takes a new row for the parent of a row that has no parent, by the affinity of the parent's column, and would count that
+    /// as the end of the new row's own violation.
+    @Test func aRowThatBreaksItsKeyIsNotExcusedByAnOrphan() throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, k TEXT REFERENCES t(id));",
+            rows: "INSERT INTO t VALUES (1, NULL), (22, '5.0'), (23, '6')",
+            tables: ["t"],
+            moved: 2
+        )
+        try pair.native.configure(.foreignKeys, true)
+        var configuration = DatabaseConfiguration()
+        configuration.enforcesForeignKeys = true
+        let database = try Database(path: pair.target, configuration: configuration)
+        for sql in ["INSERT INTO t VALUES (5, ' ')", "INSERT INTO t VALUES (6, ' ')"] {
+            for run in [{ try pair.native.execute(sql) }, { try database.execute(sql) }] {
+                let error = #expect(throws: SQLiteError.self) { try run() }
+                #expect(error?.code == .constraintForeignKey, "\(sql)")
+            }
+        }
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.execute("PRAGMA foreign_keys = ON")
+        try foreign.install()
+        #expect(throws: SQLiteError.self) { try foreign.execute("INSERT INTO t VALUES (5, ' ')") }
+    }
+
     private static let people = """
         CREATE TABLE users(id INTEGER PRIMARY KEY, name TEXT);
         CREATE TABLE chats(id INTEGER PRIMARY KEY, owner INTEGER REFERENCES users(id) ON DELETE SET NULL ON UPDATE CASCADE);
