@@ -89,3 +89,15 @@ int baseline_statements_update(baseline_statements *own, const int64_t *keys, in
     }
     return isGood;
 }
+
+void *baseline_connection_open(const char *path) {
+    sqlite3 *db = NULL;
+    if (sqlite3_open(path, &db) == SQLITE_OK && sqlite3_exec(db, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL) == SQLITE_OK)
+        return db;
+    sqlite3_close(db);
+    return NULL;
+}
+
+void baseline_connection_close(void *connection) {
+    sqlite3_close(connection);
+}

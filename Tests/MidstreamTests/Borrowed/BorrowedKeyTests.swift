@@ -311,6 +311,7 @@ import Testing
         let foreign = try ForeignConnection(pair.target)
         try foreign.execute("PRAGMA foreign_keys = ON; CREATE TABLE inbox(name)")
         let overlay = try foreign.install()
+        try foreign.execute("DELETE FROM author WHERE id = 40")
         // A TEMP trigger replaces a parent of pending rows.
         try foreign.execute(
             "CREATE TEMP TRIGGER t AFTER INSERT ON inbox BEGIN REPLACE INTO author VALUES (900, NEW.name); END"

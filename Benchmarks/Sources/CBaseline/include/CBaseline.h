@@ -33,4 +33,9 @@ int baseline_statements_update(baseline_statements *own, const int64_t *keys, in
 
 void baseline_statements_close(baseline_statements *own);
 
+/// Opens a file as an application does that knows SQLite's C interface alone. Returns a sqlite3 *; NULL where that fails.
+void *baseline_connection_open(const char *path);
+
+void baseline_connection_close(void *connection);
+
 #endif

@@ -28,6 +28,8 @@ struct Options {
     var processorTime = false
     /// Whether operations are measured on a UNION ALL view too.
     var comparesView = false
+    /// Whether the moving table is used by a connection that other code opened.
+    var isGuest = false
     /// Where charts are drawn; `nil` for nowhere.
     var charts: String?
     /// Whether tables are printed in Markdown.
@@ -37,7 +39,8 @@ struct Options {
 
     static let usage = """
         usage: midstream-bench [--rows N] [--seconds S] [--memory ROWS] [--launch ROWS] [--only NAME]
-                               [--state NAME] [--cpu] [--alone] [--perf PATH] [--view] [--charts PATH] [--folder PATH] [--markdown]
+                               [--state NAME] [--cpu] [--alone] [--perf PATH] [--view] [--guest]
+                               [--charts PATH] [--folder PATH] [--markdown]
 
           --rows N       rows of the table that moves (1000000)
           --seconds S    measure each cell of the operations for about S seconds (0.3)
@@ -49,6 +52,7 @@ struct Options {
           --cpu          compare the operations and decoding by processor time, which other programs disturb less
           --alone        work on the moving table only, for a profiler; the ratios mean nothing
           --perf PATH    with --alone: tell "perf record" what to look at, by the pipes of Scripts/profile
+          --guest        measure operations of a connection that other code opened, in the place of Database
           --view         measure operations on a UNION ALL view of the two tables too, which is moved row by row
           --charts PATH  draw the charts of latency and operations, as SVG, into that folder
           --folder PATH  make the databases there (/tmp)
@@ -81,6 +85,7 @@ struct Options {
             case "--alone": alone = true
             case "--perf": profiler = try value { $0 }
             case "--view": comparesView = true
+            case "--guest": isGuest = true
             case "--charts": charts = try value { $0 }
             case "--folder": folder = try value { $0 }
             case "--markdown": markdown = true
