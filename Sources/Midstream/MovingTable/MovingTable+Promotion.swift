@@ -15,7 +15,7 @@ extension MovingTable {
         if let rowID = key.rowID {
             guard rowID >= lower, let last = try largestSourceKey(), rowID <= last else { return false }
         }
-        let lookup = try statement(sql.isPending(isBounded: state.bound != nil))
+        let lookup = try statement(state.bound != nil ? isPendingRow.bounded : isPendingRow.unbounded)
         defer { lookup.reset() }
         try lookup.bind(key, at: 1)
         if key.rowID == nil { try state.bindBound(lookup, at: 1 + self.key.count) }
@@ -55,13 +55,13 @@ extension MovingTable {
         }
         var isCopied = false
         // Both statements are prepared before anything is changed.
-        _ = try statement(sql.settle)
+        _ = try statement(settleRow)
         do {
             try statements.movingRows(of: sql) {
-                try run(sql.copyRow)
+                try run(copyRow)
                 isCopied = true
             }
-            try run(sql.settle)
+            try run(settleRow)
         } catch {
             if isCopied { statements.noteHalfDone() } else { statements.refusal = .meant }
             throw error
@@ -75,7 +75,7 @@ extension MovingTable {
     func discard(_ key: RowKey) throws {
         try checkOwn()
         try knownSource.confirm()
-        let statement = try statement(sql.settle)
+        let statement = try statement(settleRow)
         defer { statement.reset() }
         try statement.bind(key, at: 1)
         _ = try statement.step()

@@ -28,6 +28,15 @@ final class MovingTable {
     let isHidden: Bool
     /// Created when the table is first used: there may be thousands of tables.
     private(set) lazy var sql = MoveSQL(record: record, migration: migration, target: target, source: source)
+    /// The key that identifies rows.
+    private(set) lazy var key = sql.key
+    /// What is run for each row that is promoted, or looked for.
+    private(set) lazy var copyRow = sql.copyRow
+    private(set) lazy var settleRow = sql.settle
+    private(set) lazy var isInLedger = sql.isInLedger
+    private(set) lazy var isPendingRow = (
+        unbounded: sql.isPending(isBounded: false), bounded: sql.isPending(isBounded: true)
+    )
     private let record: TableRecord
     private let migration: MigrationRecord
     let connection: Connection
@@ -128,9 +137,6 @@ final class MovingTable {
                     feed.sql.columns[column].plain.map { feed.source.columns[$0].isNotNull } ?? false
                 }
     }
-
-    /// The key that identifies rows.
-    var key: KeySQL { sql.key }
 
     /// The largest rowid of the source; `nil` if the source has no rows. It does not change unless rows return to the source. It is
     /// the largest possible number if the page with that row is damaged.

@@ -2,11 +2,12 @@ internal import SQLText
 
 /// The SQL that Midstream runs on the two sides of a moving table. All of it works with SQLite 3.15.
 ///
-/// It has more than 15 stored properties: texts of SQL, which are made once for a move.
-struct MoveSQL: Sendable {
+/// It has more than 15 stored properties: texts of SQL, which are made once for a move. It is a class since it is asked for each row,
+/// and copies of so many texts would cost more than the row.
+final class MoveSQL: Sendable {
     let id: Int64
     /// `main."T"`
-    private(set) var target: String
+    let target: String
     let targetName: String
     /// `"schema"."S"`
     let source: String
@@ -50,12 +51,22 @@ struct MoveSQL: Sendable {
     private let keyColumns: Set<String>
     /// Whether rows that come into the target fire its triggers for INSERT.
     let firesTriggers: Bool
+    /// What the SQL was made for.
+    private let made: (record: TableRecord, migration: MigrationRecord, target: TableSchema, source: TableSchema)
 
-    init(record: TableRecord, migration: MigrationRecord, target: TableSchema, source: TableSchema) {
+    /// - Parameter table: Another table of the target's file, with the target's columns, that the rows come into.
+    init(
+        record: TableRecord,
+        migration: MigrationRecord,
+        target: TableSchema,
+        source: TableSchema,
+        into table: String? = nil
+    ) {
+        made = (record, migration, target, source)
         id = record.id
         firesTriggers = record.firesTriggers
         targetName = target.name
-        self.target = "main." + SQLIdentifier.quoted(target.name)
+        self.target = "main." + SQLIdentifier.quoted(table ?? target.name)
         sourceName = source.name
         sourceSchema = migration.schema
         sourceInTarget = migration.sourcePath == nil ? source.name : nil
@@ -85,9 +96,7 @@ struct MoveSQL: Sendable {
 
     /// The SQL of this move with another table of the target's file as target. That table has the target's columns.
     func into(_ table: String) -> MoveSQL {
-        var sql = self
-        sql.target = "main." + SQLIdentifier.quoted(table)
-        return sql
+        MoveSQL(record: made.record, migration: made.migration, target: made.target, source: made.source, into: table)
     }
 
     /// Whether ``keepsRowIDs`` holds for these tables.

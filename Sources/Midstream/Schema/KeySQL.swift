@@ -5,7 +5,7 @@ internal import SQLiteConnection
 ///
 /// The key is the rowid; for a WITHOUT ROWID target, it is the columns of the PRIMARY KEY. Rows are copied in the order of their
 /// keys.
-struct KeySQL: Sendable {
+final class KeySQL: Sendable {
     /// The target's columns that are the key; empty if the key is the rowid.
     let columns: [Int]
     /// The key's names in the target and in the source.

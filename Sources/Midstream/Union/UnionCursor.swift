@@ -460,7 +460,7 @@ final class UnionCursor: VirtualTableCursor {
 
     /// Whether the ledger has a row of the source now.
     private func isSettled(_ row: RowReader) throws -> Bool {
-        let statement = try table.statement(table.sql.isInLedger)
+        let statement = try table.statement(table.isInLedger)
         defer { statement.reset() }
         try statement.bind(table.key.read(row), at: 1)
         return try statement.step()

@@ -25,8 +25,9 @@ final class UnionModule: VirtualTableModule {
             let type = Self.type(of: column, isStrict: table.target.isStrict)
             // Some libraries look for the primary key. SQLite itself ignores it here.
             let key = borrowed != nil && index == table.target.rowIDColumn ? " PRIMARY KEY" : ""
-            // If no row can have NULL, SQLite answers `x IS NULL` without a row, for instance beside a count of no rows.
-            let notNull = table.isNeverNull(index) && key.isEmpty ? " NOT NULL" : ""
+            // If no row can have NULL, SQLite answers `x IS NULL` without a row, for instance beside a count of no rows, and `min(x)`
+            // from the first row.
+            let notNull = table.isNeverNull(index) ? " NOT NULL" : ""
             return "\(quoted) \(type)\(key)\(notNull) COLLATE \(SQLIdentifier.quoted(column.collation))"
         }
         let scope: UnionPlan.Scope = arguments[1] == "pending" ? .pending : .whole

@@ -519,12 +519,34 @@ import Testing
         try foreign.install()
         #expect(
             try foreign.rows("PRAGMA table_info(messages)") == [
-                "0|id|INTEGER|0|NULL|1", "1|sender|TEXT|0|NULL|0", "2|body|TEXT|0|NULL|0", "3|size|INTEGER|1|NULL|0",
+                "0|id|INTEGER|1|NULL|1", "1|sender|TEXT|0|NULL|0", "2|body|TEXT|0|NULL|0", "3|size|INTEGER|1|NULL|0",
             ]
         )
         #expect(try foreign.rows("SELECT rowid, id FROM messages WHERE rowid IN (1, 99)") == ["1|1", "99|99"])
         #expect(throws: SQLiteError.self) { try foreign.execute("DROP TABLE messages") }
         #expect(try foreign.rows("SELECT count(*) FROM messages") == ["100"])
         #expect(foreign.close() == SQLITE_OK)
+    }
+
+    /// SQLite asks a virtual table for the order of a column only if the column cannot be NULL.
+    @Test(.enabled(if: Connection.libraryVersionNumber >= 3_030_000), arguments: ["min", "max"])
+    func theFirstAndTheLastKeyAreFoundWithoutAScan(_ function: String) throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.install()
+        let statement = try foreign.wrapped.prepare("SELECT \(function)(id) FROM messages")
+        #expect(try statement.step())
+        #expect(statement.int64(at: 0) == (function == "min" ? 1 : 100))
+        // A scan takes several steps of SQLite's machine for each of the 100 rows.
+        var steps: Int32 = 0
+        var next = sqlite3_next_stmt(foreign.handle, nil)
+        while let prepared = next {
+            let sql = sqlite3_sql(prepared).map { String(cString: $0) } ?? ""
+            if sql.contains("\(function)(id)") {
+                steps = sqlite3_stmt_status(prepared, SQLITE_STMTSTATUS_VM_STEP, 0)
+            }
+            next = sqlite3_next_stmt(foreign.handle, prepared)
+        }
+        #expect((1..<100).contains(steps))
     }
 }
