@@ -59,7 +59,7 @@ struct KeyTable {
 /// A foreign key of which one end moves, or both, with the SQL that finds the rows at either end.
 ///
 /// The SQL may find more rows than SQLite would, but never fewer. Too many do no harm, since a row may be promoted at
-/// any time.
+/// any time. It has more than 15 stored properties: texts of SQL, which are made once.
 struct EnforcedKey {
     /// The tables by their places in ``KeyActions``.
     let child: Int
@@ -80,6 +80,9 @@ struct EnforcedKey {
     let childInTarget: String
     /// Whether `main` has a child with the values ?1… in the parent's columns.
     let orphanInTarget: String
+    /// Whether the source's row ?1… refers to itself by values that SQLite takes for equal while it inserts the row. It compares them
+    /// without affinities then, unless the parent's column is the rowid.
+    let isOfItself: String
     /// The key of the pending parent with the values ?1…, without a bound and with one.
     private let parentLookup: (unbounded: String, bounded: String)
     /// The keys of the pending children of `main`'s row ?1…, without a bound and with one.
@@ -111,10 +114,12 @@ struct EnforcedKey {
         if let moving = child.1.moving {
             guard let mapped = ends.mapped(moving.sql) else { return nil }
             valuesInSource = KeyEnds.values(of: mapped, moving.sql)
+            isOfItself = child.0 == parent.0 ? ends.isOfItself(mapped, moving.sql) : ""
             childLookup = ends.children(of: mapped, moving.sql)
             orphanLookup = ends.orphans(of: mapped, moving.sql)
         } else {
             valuesInSource = ""
+            isOfItself = ""
             childLookup = ("", "")
             orphanLookup = ("", "")
         }
@@ -258,6 +263,16 @@ private struct KeyEnds {
     static func values(of mapped: [MappedColumns.Column], _ sql: MoveSQL) -> String {
         "SELECT \(KeySQL.list(mapped.map(\.value))) FROM \(sql.source) "
             + "WHERE \(sql.key.equals(sql.key.source, sql.key.parameters(from: 1)))"
+    }
+
+    /// See ``EnforcedKey/isOfItself``.
+    func isOfItself(_ mapped: [MappedColumns.Column], _ sql: MoveSQL) -> String {
+        let terms = zip(mapped, places).map { child, place in
+            let parent = sql.columns[place].value
+            return areOfParentRowID ? "\(child.value) = \(parent)" : "+\(child.value) = +\(parent) COLLATE BINARY"
+        }
+        return "SELECT 1 FROM \(sql.source) WHERE \(sql.key.equals(sql.key.source, sql.key.parameters(from: 1))) "
+            + "AND \(terms.joined(separator: " AND "))"
     }
 
     /// The keys of the pending children of `main`'s row ?1….

@@ -458,7 +458,7 @@ final class KeyActions {
             let isThere = try withValues(of: enforced, enforced.valuesInSource, key) { values in
                 try finds(enforced.parentInTarget, enforced.count) { try $1.bind(column: $0, of: values, at: $2) }
             }
-            if isThere == false, try !isItsOwnParent(key, enforced, place, moving) { try giveUp(place) }
+            if isThere == false, try !isItsOwnParent(key, enforced) { try giveUp(place) }
         }
         guard connection.hasDeferredViolations else { return }
         for enforced in keys where enforced.parent == place {
@@ -469,12 +469,12 @@ final class KeyActions {
         }
     }
 
-    private func isItsOwnParent(_ key: RowKey, _ enforced: EnforcedKey, _ place: Int, _ moving: MovingTable) throws
-        -> Bool
-    {
-        guard enforced.parent == place else { return false }
-        let parent = try pendingParent(by: enforced, enforced.valuesInSource, of: key, in: moving)
-        return parent.map { moving.key.folded($0) == moving.key.folded(key) } ?? false
+    private func isItsOwnParent(_ key: RowKey, _ enforced: EnforcedKey) throws -> Bool {
+        guard enforced.parent == enforced.child else { return false }
+        let lookup = try statements.statement(enforced.isOfItself)
+        defer { lookup.reset() }
+        try lookup.bind(key, at: 1)
+        return try lookup.step()
     }
 
     private func giveUp(_ place: Int) throws -> Never {
