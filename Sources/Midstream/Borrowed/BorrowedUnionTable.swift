@@ -40,6 +40,8 @@ final class BorrowedUnionTable: UnionTable {
         return try super.open()
     }
 
+    override func isOfOneRow(_ plan: UnionPlan) -> Bool { writes.runsOneAggregate() }
+
     override func begin() throws { try writes.begin(table) }
 
     override var reportsConstraints: Bool { true }

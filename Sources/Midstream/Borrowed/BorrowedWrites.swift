@@ -27,6 +27,8 @@ final class BorrowedWrites {
     }
 
     private var plans: [PlanKey: WritePlan] = [:]
+    /// See ``runsOneAggregate()``, by the statements' texts.
+    private var aggregates: [ExactString: Bool] = [:]
     /// What statements on tables that foreign keys connect with moving ones ask for, by the statements' texts.
     var keyPlans: [ExactString: KeyPlan] = [:]
     /// The version of the schema of `temp` when the definitions were last searched for REPLACE.
@@ -97,6 +99,19 @@ final class BorrowedWrites {
 
     func runningStatementsHaveCompound() -> Bool {
         connection.runningStatements().contains { $0.sql.map { SQLScript($0).outline().hasCompound } ?? true }
+    }
+
+    /// Whether one statement alone runs, and gives one row when it has read all rows of one table.
+    func runsOneAggregate() -> Bool {
+        let running = connection.runningStatements()
+        guard running.count == 1, let text = running[0].sql else { return false }
+        let key = ExactString(string: text)
+        if let known = aggregates[key] { return known }
+        let outline = SQLScript(text).outline()
+        let isOne = outline.isOneAggregate && outline.tableReferences.count == 1 && outline.scopes.count <= 2
+        if aggregates.count >= Self.capacity { aggregates.removeAll() }
+        aggregates[key] = isOne
+        return isOne
     }
 
     func refuseRowMembership(on table: MovingTable) throws {

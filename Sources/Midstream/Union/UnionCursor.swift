@@ -140,7 +140,7 @@ final class UnionCursor: VirtualTableCursor {
         if next.isLookup { return try lookUp(next, arguments) }
         isOfValues = next.plan.isDistinct
         // If the statement gives a row for each row of the scan, a loop over the statement may write between two of them.
-        let isCountable = next.isLikelyCounted && (next.plan.isAggregated || !table.statements.canPromote)
+        let isCountable = next.isLikelyCounted && (!table.statements.canPromote || union.isOfOneRow(next.plan))
         if isOfValues && table.statements.canPromote || isCountable {
             kept = try (KeptValues(arguments), writes)
         }

@@ -143,6 +143,9 @@ class UnionTable: VirtualTable {
     /// Tells the watch that the application's statement has begun to run.
     func noteBegun() { tables.watch.noteBegun() }
 
+    /// Whether the running statement gives one row when it has read all rows, so that nothing is written between two rows of the scan.
+    func isOfOneRow(_ plan: UnionPlan) -> Bool { plan.isAggregated }
+
     func arms(_ number: Int) throws -> UnionArms {
         try table.state().bound != nil ? plans[number].bounded : plans[number].unbounded
     }

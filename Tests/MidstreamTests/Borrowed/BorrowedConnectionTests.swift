@@ -528,6 +528,25 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
+    /// A statement that only counts looks at no row. If it gives rows, a loop over it may write between two of them.
+    @Test func rowsAreCountedWithoutBeingLookedAt() throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.install()
+        #expect(try foreign.rows("SELECT count(*) FROM messages WHERE id > 10") == ["90"])
+        try foreign.execute("DELETE FROM messages WHERE id IN (3, 60)")
+        for _ in 0..<2 { #expect(try foreign.rows("SELECT count(*) FROM messages") == ["98"]) }
+        #expect(try foreign.rows("SELECT count(*) + 0 * max(size) FROM messages WHERE id > 50") == ["49"])
+        let loop = try foreign.wrapped.prepare("SELECT 1 FROM messages")
+        var rows = 0
+        while try loop.step() {
+            rows += 1
+            if rows == 40 { try foreign.execute("DELETE FROM messages") }
+        }
+        #expect(rows == 40)
+        withExtendedLifetime(loop) {}
+    }
+
     /// SQLite asks a virtual table for the order of a column only if the column cannot be NULL.
     @Test(.enabled(if: Connection.libraryVersionNumber >= 3_030_000), arguments: ["min", "max"])
     func theFirstAndTheLastKeyAreFoundWithoutAScan(_ function: String) throws {
