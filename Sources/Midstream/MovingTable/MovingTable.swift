@@ -392,12 +392,16 @@ final class InternalStatements {
         try whileOthersArePrepared { try connection.prepare(text, persistent: true) }
     }
 
+    /// Lets go of all statements. When the last one goes that reads a union table, SQLite lets go of the table at once, and that calls
+    /// this function again.
     func removeAll() {
-        prepared.removeAll()
+        let former = prepared
+        prepared = [:]
+        withExtendedLifetime(former) {}
     }
 
     /// Forgets all statements if there are many, as after steps of many tables.
     func forgetSome() {
-        if prepared.count > 1000 { prepared.removeAll() }
+        if prepared.count > 1000 { removeAll() }
     }
 }

@@ -237,6 +237,9 @@ final class BorrowedCaseRunner {
         // Of one row with an immediate and a deferred key, SQLite may keep the count of the deferred key's violation though it has
         // undone the row.
         if isTheirs, theirs.isInTransaction, hasMixedKeys { throw Abandoned() }
+        // Before 3.18, nothing can set `last_insert_rowid()`.
+        let isOld = Connection.libraryVersionNumber < 3_018_000
+        if isOld, mine.lastInsertRowID != theirs.lastInsertRowID { throw Abandoned() }
         files.native.connection.lastInsertRowID = mine.lastInsertRowID
         theirs.lastInsertRowID = mine.lastInsertRowID
         // SQLite would apply an OR clause to the code of a constraint.
