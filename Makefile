@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help deps run check test test-debug test-release test-sqlcipher test-sqlcipher4 test-model lint format docs bench profile fuzz lifecycle outline-fuzz crash faults torture sqllogic model sanitize clean
+.PHONY: help deps run check test test-debug test-release test-sqlcipher test-sqlcipher4 test-model test-grdb lint format docs bench profile fuzz lifecycle outline-fuzz crash faults torture sqllogic model sanitize clean
 
 # As Scripts/install-dependencies looks for it.
 SWIFT ?= $(shell command -v swift || echo /opt/swift/usr/bin/swift)
@@ -14,7 +14,7 @@ STRICT_FLAGS := --explicit-target-dependency-import-check error -Xswiftc -warnin
 DEBUG_TEST_FLAGS := --scratch-path .build/tests-debug $(STRICT_FLAGS)
 RELEASE_TEST_FLAGS := -c release -Xswiftc -enable-testing --scratch-path .build/tests $(STRICT_FLAGS)
 FORMATTED := Package.swift Sources Tests Benchmarks/Package.swift Benchmarks/Sources Fuzzing/Package.swift \
-	Fuzzing/Sources/OutlineFuzz
+	Fuzzing/Sources/OutlineFuzz Integrations/GRDB/Package.swift Integrations/GRDB/Sources Integrations/GRDB/Tests
 
 # Of `make sqllogic`: a script, or a folder of them.
 SCRIPTS = $(or $(MIDSTREAM_SQLLOGIC),$(addsuffix /sqllogictest,$(MIDSTREAM_SHARED)))
@@ -56,6 +56,7 @@ help: ## Show this list.
 	@echo '  MIDSTREAM_SQLLOGIC_SEED    chooses other samples'
 	@echo 'Environment of make test:'
 	@echo '  MIDSTREAM_TEST_FOLDER      where tests make their files; in memory if not said, and with SQLCipher 4 in /tmp'
+	@echo '  MIDSTREAM_GRDB             a checkout of GRDB, for the tests of Integrations/GRDB; its folder is called GRDB.swift'
 	@echo '  MIDSTREAM_REQUIRE_SQLCIPHER  1 fails where SQLCipher cannot be had'
 	@echo '  MIDSTREAM_SQLCIPHER4_FULL  1 runs all tests with SQLCipher 4, not only those of keys, files, crashes and random cases'
 	@echo 'SWIFT=path chooses a toolchain.'
@@ -69,7 +70,7 @@ run: ## Build the release of the midstream command and run its demonstration.
 	.build/release/midstream demo
 
 test: lint ## Lint, then run all tests: in debug, in release, and in debug with SQLCipher 3 and 4. Warnings are errors.
-	@Scripts/tell-failures $(MAKE) $(SIDE_BY_SIDE) test-debug test-release test-sqlcipher test-sqlcipher4 test-model
+	@Scripts/tell-failures $(MAKE) $(SIDE_BY_SIDE) test-debug test-release test-sqlcipher test-sqlcipher4 test-model test-grdb
 
 check: lint ## Lint, build in debug, and run all tests but sweeps and random cases: some three minutes after the build.
 	$(SWIFT) build --build-tests $(DEBUG_TEST_FLAGS)
@@ -93,6 +94,10 @@ test-sqlcipher4: deps
 
 test-model:
 	@Scripts/check-model --quick
+
+test-grdb: deps ## Test Integrations/GRDB with the checkout of GRDB that MIDSTREAM_GRDB names.
+	@if [ -n "$${MIDSTREAM_GRDB:-}" ]; then $(SWIFT) test --package-path Integrations/GRDB; \
+	else echo 'Integrations/GRDB is left out: MIDSTREAM_GRDB names no checkout of GRDB.swift'; fi
 
 lint: deps ## Check the format, the layers and the text of tracked files.
 	Scripts/check-layers

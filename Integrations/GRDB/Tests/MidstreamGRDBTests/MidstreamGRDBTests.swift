@@ -1,0 +1,209 @@
+import Foundation
+import GRDB
+import MidstreamGRDB
+import SnapshotStubs
+import Testing
+
+import class Midstream.Database
+
+private typealias Mover = Midstream.Database
+
+private struct Team: Codable, FetchableRecord, PersistableRecord, Equatable {
+    static let databaseTableName = "team"
+    static let players = hasMany(Player.self)
+    var code: String
+    var name: String
+}
+
+private struct Player: Codable, FetchableRecord, PersistableRecord, Equatable {
+    static let databaseTableName = "player"
+    static let team = belongsTo(Team.self)
+    var id: String
+    var email: String
+    var teamCode: String?
+    var score: Int
+}
+
+/// A target into which two tables move, with some of the rows moved.
+private final class Fixture {
+    let folder = FileManager.default.temporaryDirectory.appendingPathComponent("midstream-grdb-\(UUID().uuidString)")
+    let mover: Mover
+    private static let schema = """
+        CREATE TABLE team(code TEXT PRIMARY KEY, name TEXT NOT NULL);
+        CREATE TABLE player(
+            id TEXT PRIMARY KEY, email TEXT NOT NULL UNIQUE,
+            teamCode TEXT REFERENCES team(code) ON DELETE CASCADE ON UPDATE CASCADE, score INTEGER NOT NULL);
+        CREATE INDEX playerOnTeam ON player(teamCode);
+        """
+
+    init(moved: Int64 = 80) throws {
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        let old = try DatabaseQueue(path: folder.appendingPathComponent("old.db").path)
+        try old.write { db in
+            try db.execute(sql: Self.schema)
+            for team in 0..<5 { try Team(code: "t\(team)", name: "Team \(team)").insert(db) }
+            for player in 0..<200 {
+                try Player(id: "p\(player)", email: "e\(player)@x", teamCode: "t\(player % 5)", score: player).insert(
+                    db
+                )
+            }
+        }
+        try old.close()
+        mover = try Mover(path: folder.appendingPathComponent("new.db").path)
+        try mover.execute(Self.schema)
+        try mover.addMigration(source: .file(folder.appendingPathComponent("old.db").path)) { table in
+            if ["player", "team"].contains(table.name) { table.sourceTable = table.name }
+        }
+        try mover.stepMigration(rows: moved)
+    }
+
+    deinit { try? FileManager.default.removeItem(at: folder) }
+
+    var path: String { folder.appendingPathComponent("new.db").path }
+
+    var configuration: Configuration {
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(5)
+        configuration.installMigrationOverlay()
+        return configuration
+    }
+
+    func finish() throws { while try !mover.stepMigration().isFinished {} }
+}
+
+@Suite struct MidstreamGRDBTests {
+    private static let kinds = ["queue", "pool"]
+
+    private static func open(_ kind: String, _ fixture: Fixture) throws -> any DatabaseWriter {
+        if kind == "queue" { return try DatabaseQueue(path: fixture.path, configuration: fixture.configuration) }
+        return try DatabasePool(path: fixture.path, configuration: fixture.configuration)
+    }
+
+    @Test(arguments: kinds) func recordsAreReadAndWrittenWhole(_ kind: String) throws {
+        let fixture = try Fixture()
+        let writer = try Self.open(kind, fixture)
+        try writer.write { (db: GRDB.Database) throws in
+            #expect(try Player.fetchCount(db) == 200)
+            #expect(try Player.fetchOne(db, key: "p150")?.score == 150)
+            #expect(try Player.fetchOne(db, key: ["email": "e170@x"])?.id == "p170")
+            #expect(try Player.deleteOne(db, key: "p160"))
+            var player = try #require(try Player.fetchOne(db, key: "p151"))
+            player.score = -1
+            try player.update(db)
+            try Player(id: "p152", email: "e152@x", teamCode: "t2", score: -2).save(db)
+            #expect(try Player.filter(Column("score") < 0).fetchCount(db) == 2)
+            #expect(try Player.including(required: Player.team).fetchCount(db) == 199)
+            #expect(try Team(code: "t1", name: "").request(for: Team.players).fetchCount(db) == 40)
+        }
+        #expect(try writer.read { try Player.fetchCount($0) } == 199)
+    }
+
+    /// GRDB enforces foreign keys.
+    @Test(arguments: kinds) func foreignKeysActOnAllRows(_ kind: String) throws {
+        let fixture = try Fixture()
+        let writer = try Self.open(kind, fixture)
+        let error = #expect(throws: DatabaseError.self) {
+            try writer.write { try Player(id: "x", email: "x", teamCode: "none", score: 0).insert($0) }
+        }
+        #expect(error?.extendedResultCode == .SQLITE_CONSTRAINT_FOREIGNKEY)
+        try writer.write { (db: GRDB.Database) throws in
+            try Player(id: "x", email: "x", teamCode: "t4", score: 0).insert(db)
+            #expect(try Team.deleteOne(db, key: "t3"))
+            try db.execute(sql: "UPDATE team SET code = 'new' WHERE code = 't2'")
+        }
+        try writer.read { (db: GRDB.Database) throws in
+            #expect(try Player.fetchCount(db) == 161)
+            #expect(try Player.filter(Column("teamCode") == "new").fetchCount(db) == 40)
+        }
+    }
+
+    @Test(arguments: kinds) func upsertsAreCarriedOut(_ kind: String) throws {
+        let fixture = try Fixture()
+        let writer = try Self.open(kind, fixture)
+        try writer.write { (db: GRDB.Database) throws in
+            #expect(throws: DatabaseError.self) {
+                try Player(id: "p150", email: "e150@x", teamCode: "t0", score: 1).upsert(db)
+            }
+            for id in ["p3", "p150", "fresh"] {
+                try Player(id: id, email: "\(id)@y", teamCode: "t0", score: -7).upsertOnMovingTable(db)
+            }
+            #expect(try Player.filter(Column("score") == -7).fetchCount(db) == 3)
+            try Player(id: "other", email: "e199@x", teamCode: nil, score: -9).upsertOnMovingTable(
+                db,
+                onConflict: ["email"]
+            )
+            let rows = try db.fetchAllOnMovingTables(
+                sql: "UPDATE player SET score = score - 1 WHERE score = ? RETURNING id, score",
+                arguments: [-7]
+            )
+            let found = rows.map { row in (row["id"] as String, row["score"] as Int) }
+            #expect(Set(found.map(\.0)) == ["p3", "p150", "fresh"])
+            #expect(Set(found.map(\.1)) == [-8])
+        }
+        #expect(try writer.read { try Player.fetchCount($0) } == 201)
+    }
+
+    @Test(arguments: kinds) func observersAreTold(_ kind: String) async throws {
+        let fixture = try Fixture()
+        let writer = try Self.open(kind, fixture)
+        let observation = ValueObservation.tracking { try Player.filter(Column("score") == -7).fetchCount($0) }
+            .removeDuplicates()
+        var counts: [Int] = []
+        for try await count in observation.values(in: writer) {
+            counts.append(count)
+            switch counts.count {
+            case 1:
+                try await writer.write {
+                    try Player(id: "p150", email: "q", teamCode: nil, score: -7).upsertOnMovingTable($0)
+                }
+            case 2:
+                try await writer.write {
+                    try $0.execute(sql: "UPDATE player SET score = -7 WHERE id IN ('p1', 'p199')")
+                }
+            default: break
+            }
+            if counts.count == 3 { break }
+        }
+        #expect(counts == [0, 1, 3])
+    }
+
+    @Test(arguments: kinds) func theOverlayGoesWhenTheTablesHaveMoved(_ kind: String) throws {
+        let fixture = try Fixture()
+        let writer = try Self.open(kind, fixture)
+        #expect(try writer.read { try Player.fetchCount($0) } == 200)
+        try fixture.finish()
+        #expect(try writer.read { try Player.fetchCount($0) } == 200)
+        try writer.refreshMigrationOverlay()
+        try writer.write { (db: GRDB.Database) throws in
+            try Player(id: "p150", email: "e150@x", teamCode: "t0", score: 1).upsert(db)
+            #expect(db.migrationOverlay?.movingTables == [])
+        }
+        #expect(try writer.read { try Player.fetchCount($0) } == 200)
+        try writer.uninstallMigrationOverlay()
+        try writer.write { db in
+            try Player(id: "p151", email: "e151@x", teamCode: "t0", score: 1).upsertOnMovingTable(db)
+        }
+    }
+
+    /// A table that begins to move when the pool is open already.
+    @Test func aPoolLearnsThatATableBeginsToMove() throws {
+        let fixture = try Fixture()
+        try fixture.finish()
+        let pool = try DatabasePool(path: fixture.path, configuration: fixture.configuration)
+        let later = try DatabaseQueue(path: fixture.folder.appendingPathComponent("later.db").path)
+        try later.write { db in
+            try db.execute(
+                sql: "CREATE TABLE badge(id INTEGER PRIMARY KEY, name); INSERT INTO badge VALUES (1, 'a'), (2, 'b')"
+            )
+        }
+        try fixture.mover.execute("CREATE TABLE badge(id INTEGER PRIMARY KEY, name)")
+        #expect(try pool.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM badge") } == 0)
+        try fixture.mover.addMigration(source: .file(fixture.folder.appendingPathComponent("later.db").path)) { table in
+            if table.name == "badge" { table.sourceTable = "badge" }
+        }
+        try pool.refreshMigrationOverlay()
+        #expect(try pool.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM badge") } == 2)
+        try pool.write { try $0.execute(sql: "DELETE FROM badge WHERE id = 2") }
+        #expect(try pool.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM badge") } == 1)
+    }
+}

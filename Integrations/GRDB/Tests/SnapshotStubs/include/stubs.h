@@ -1,0 +1,1 @@
+// Stands in for SQLite's snapshots, which some builds of SQLite lack. GRDB does without them if they fail.
