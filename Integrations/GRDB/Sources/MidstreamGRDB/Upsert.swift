@@ -1,29 +1,28 @@
 import GRDB
 
-extension PersistableRecord {
-    /// Inserts the record, or updates the row that has the record's primary key, also while its table moves.
+extension MutablePersistableRecord {
+    /// Inserts the record, or updates the row that it collides with, also while its table moves.
     ///
-    ///     try player.upsertOnMovingTable(db)
+    ///     try player.upsertThroughOverlay(db)
     ///
-    /// - Parameter key: The columns of a unique key of the table; the primary key if not said.
-    /// - Throws: The errors of ``GRDB/Database/executeOnMovingTables(sql:arguments:)``.
-    public func upsertOnMovingTable(_ db: GRDB.Database, onConflict key: [String]? = nil) throws {
+    /// As GRDB's `upsert` does, this updates all columns but the primary key's and those of the conflict target. Unlike it, this calls
+    /// none of the record's callbacks, such as `didInsert`, and returns no row.
+    ///
+    /// - Parameter conflictTarget: The columns of the unique key that may collide; any key if it is empty.
+    /// - Throws: The errors of ``GRDB/Database/executeThroughOverlay(sql:arguments:)``.
+    public func upsertThroughOverlay(_ db: GRDB.Database, onConflict conflictTarget: [String] = []) throws {
         let table = Self.databaseTableName
         let values = try databaseDictionary
         let columns = values.keys.sorted()
-        let key = try key ?? db.primaryKey(table).columns
-        func quoted(_ name: String) -> String {
-            "\"" + name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"") + "\""
+        let kept = Set(try (db.primaryKey(table).columns + conflictTarget).map { $0.lowercased() })
+        let updates = columns.filter { !kept.contains($0.lowercased()) }.map {
+            "\(quoted($0)) = excluded.\(quoted($0))"
         }
-        func list(_ names: [String]) -> String { names.map(quoted).joined(separator: ", ") }
-        let updated = columns.filter { column in !key.contains { $0.lowercased() == column.lowercased() } }
-        let action =
-            updated.isEmpty
-            ? "NOTHING"
-            : "UPDATE SET " + updated.map { "\(quoted($0)) = excluded.\(quoted($0))" }.joined(separator: ", ")
-        try db.executeOnMovingTables(
-            sql: "INSERT INTO \(quoted(table))(\(list(columns))) "
-                + "VALUES (\(columns.map { _ in "?" }.joined(separator: ", "))) ON CONFLICT(\(list(key))) DO \(action)",
+        let target = conflictTarget.isEmpty ? "" : "(\(conflictTarget.map(quoted).joined(separator: ", "))) "
+        try db.executeThroughOverlay(
+            sql: "INSERT INTO \(quoted(table))(\(columns.map(quoted).joined(separator: ", "))) "
+                + "VALUES (\(columns.map { _ in "?" }.joined(separator: ", "))) ON CONFLICT \(target)"
+                + (updates.isEmpty ? "DO NOTHING" : "DO UPDATE SET \(updates.joined(separator: ", "))"),
             arguments: columns.map { values[$0] }
         )
     }

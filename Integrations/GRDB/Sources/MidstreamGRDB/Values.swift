@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 
 import struct SQLiteConnection.Arguments
+import struct SQLiteConnection.SQLiteError
 import enum SQLiteConnection.SQLiteValue
 
 extension Arguments {
@@ -30,4 +31,16 @@ extension SQLiteValue {
         case .blob(let bytes): Data(bytes).databaseValue
         }
     }
+}
+
+extension DatabaseError {
+    /// The same error as GRDB reports it.
+    init(_ error: SQLiteError, sql: String) {
+        self.init(resultCode: ResultCode(rawValue: error.code.rawValue), message: error.message, sql: sql)
+    }
+}
+
+/// A name as SQL writes it.
+func quoted(_ name: String) -> String {
+    "\"" + name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"") + "\""
 }

@@ -79,6 +79,16 @@ private final class Fixture {
         return try DatabasePool(path: fixture.path, configuration: fixture.configuration)
     }
 
+    private static func refresh(_ writer: any DatabaseWriter) throws {
+        try (writer as? DatabaseQueue)?.refreshMigrationOverlay()
+        try (writer as? DatabasePool)?.refreshMigrationOverlay()
+    }
+
+    private static func uninstall(_ writer: any DatabaseWriter) throws {
+        try (writer as? DatabaseQueue)?.uninstallMigrationOverlay()
+        try (writer as? DatabasePool)?.uninstallMigrationOverlay()
+    }
+
     @Test(arguments: kinds) func recordsAreReadAndWrittenWhole(_ kind: String) throws {
         let fixture = try Fixture()
         let writer = try Self.open(kind, fixture)
@@ -121,29 +131,58 @@ private final class Fixture {
         let fixture = try Fixture()
         let writer = try Self.open(kind, fixture)
         try writer.write { (db: GRDB.Database) throws in
-            #expect(throws: DatabaseError.self) {
+            let refused = #expect(throws: DatabaseError.self) {
                 try Player(id: "p150", email: "e150@x", teamCode: "t0", score: 1).upsert(db)
             }
+            #expect(refused?.message?.contains("UPSERT") ?? false)
             for id in ["p3", "p150", "fresh"] {
-                try Player(id: id, email: "\(id)@y", teamCode: "t0", score: -7).upsertOnMovingTable(db)
+                try Player(id: id, email: "\(id)@y", teamCode: "t0", score: -7).upsertThroughOverlay(db)
             }
-            #expect(try Player.filter(Column("score") == -7).fetchCount(db) == 3)
-            try Player(id: "other", email: "e199@x", teamCode: nil, score: -9).upsertOnMovingTable(
-                db,
-                onConflict: ["email"]
+            #expect(
+                try Player.fetchOne(db, key: "p150") == Player(id: "p150", email: "p150@y", teamCode: "t0", score: -7)
             )
-            let rows = try db.fetchAllOnMovingTables(
-                sql: "UPDATE player SET score = score - 1 WHERE score = ? RETURNING id, score",
+            // The row that is there keeps its key.
+            try Player(id: "other", email: "e199@x", teamCode: nil, score: -9).upsertThroughOverlay(db)
+            try Player(id: "other", email: "e198@x", teamCode: nil, score: -9)
+                .upsertThroughOverlay(db, onConflict: ["email"])
+            #expect(try Player.fetchOne(db, key: "p199")?.score == -9)
+            #expect(try Player.fetchOne(db, key: ["email": "e198@x"])?.id == "p198")
+            let rows = try db.fetchAllThroughOverlay(
+                sql: "UPDATE player SET score = score - 1 WHERE score = ? RETURNING score, id, NULL AS score",
                 arguments: [-7]
             )
-            let found = rows.map { row in (row["id"] as String, row["score"] as Int) }
-            #expect(Set(found.map(\.0)) == ["p3", "p150", "fresh"])
-            #expect(Set(found.map(\.1)) == [-8])
+            #expect(rows.count == 3)
+            for row in rows {
+                #expect(Array(row.columnNames) == ["score", "id", "score"])
+                #expect(row[0] == -8)
+                #expect(["p3", "p150", "fresh"].contains(row[1] as String))
+                #expect((row[2] as Int?) == nil)
+            }
         }
         #expect(try writer.read { try Player.fetchCount($0) } == 201)
     }
 
-    @Test(arguments: kinds) func observersAreTold(_ kind: String) async throws {
+    @Test(arguments: kinds) func errorsAreGRDBs(_ kind: String) throws {
+        let fixture = try Fixture()
+        let writer = try Self.open(kind, fixture)
+        let error = #expect(throws: DatabaseError.self) {
+            try writer.write { db in
+                try db.executeThroughOverlay(sql: "INSERT INTO player VALUES ('p150', 'x', NULL, 0)")
+            }
+        }
+        #expect(error?.extendedResultCode == .SQLITE_CONSTRAINT_PRIMARYKEY)
+        // GRDB ends the access if the transaction has ended in it.
+        let aborted = #expect(throws: DatabaseError.self) {
+            try writer.write { db in
+                try? db.execute(sql: "INSERT OR ROLLBACK INTO player VALUES ('p150', 'x', NULL, 0)")
+                try db.executeThroughOverlay(sql: "DELETE FROM player")
+            }
+        }
+        #expect(aborted?.resultCode == .SQLITE_ABORT)
+        #expect(try writer.read { try Player.fetchCount($0) } == 200)
+    }
+
+    @Test(.timeLimit(.minutes(1)), arguments: kinds) func observersAreTold(_ kind: String) async throws {
         let fixture = try Fixture()
         let writer = try Self.open(kind, fixture)
         let observation = ValueObservation.tracking { try Player.filter(Column("score") == -7).fetchCount($0) }
@@ -154,17 +193,22 @@ private final class Fixture {
             switch counts.count {
             case 1:
                 try await writer.write {
-                    try Player(id: "p150", email: "q", teamCode: nil, score: -7).upsertOnMovingTable($0)
+                    try Player(id: "p150", email: "q", teamCode: nil, score: -7).upsertThroughOverlay($0)
                 }
             case 2:
                 try await writer.write {
                     try $0.execute(sql: "UPDATE player SET score = -7 WHERE id IN ('p1', 'p199')")
                 }
+            case 3:
+                // Outside a transaction.
+                try await writer.writeWithoutTransaction { db in
+                    _ = try db.fetchAllThroughOverlay(sql: "DELETE FROM player WHERE id = 'p1' RETURNING id")
+                }
             default: break
             }
-            if counts.count == 3 { break }
+            if counts.count == 4 { break }
         }
-        #expect(counts == [0, 1, 3])
+        #expect(counts == [0, 1, 3, 2])
     }
 
     @Test(arguments: kinds) func theOverlayGoesWhenTheTablesHaveMoved(_ kind: String) throws {
@@ -173,37 +217,51 @@ private final class Fixture {
         #expect(try writer.read { try Player.fetchCount($0) } == 200)
         try fixture.finish()
         #expect(try writer.read { try Player.fetchCount($0) } == 200)
-        try writer.refreshMigrationOverlay()
+        try Self.refresh(writer)
         try writer.write { (db: GRDB.Database) throws in
             try Player(id: "p150", email: "e150@x", teamCode: "t0", score: 1).upsert(db)
             #expect(db.migrationOverlay?.movingTables == [])
         }
         #expect(try writer.read { try Player.fetchCount($0) } == 200)
-        try writer.uninstallMigrationOverlay()
-        try writer.write { db in
-            try Player(id: "p151", email: "e151@x", teamCode: "t0", score: 1).upsertOnMovingTable(db)
+        try Self.uninstall(writer)
+        try writer.write { (db: GRDB.Database) throws in
+            #expect(db.migrationOverlay == nil)
+            try Player(id: "p151", email: "e151@x", teamCode: "t0", score: -5).upsertThroughOverlay(db)
+            #expect(try Player.fetchOne(db, key: "p151")?.score == -5)
         }
+        try Self.refresh(writer)
+        try writer.write { (db: GRDB.Database) throws in #expect(db.migrationOverlay != nil) }
     }
 
-    /// A table that begins to move when the pool is open already.
-    @Test func aPoolLearnsThatATableBeginsToMove() throws {
+    @Test(.timeLimit(.minutes(1)), arguments: kinds)
+    func observersLearnThatATableBeginsToMove(_ kind: String) async throws {
         let fixture = try Fixture()
         try fixture.finish()
-        let pool = try DatabasePool(path: fixture.path, configuration: fixture.configuration)
-        let later = try DatabaseQueue(path: fixture.folder.appendingPathComponent("later.db").path)
-        try later.write { db in
+        let writer = try Self.open(kind, fixture)
+        let path = fixture.folder.appendingPathComponent("later.db").path
+        let later = try DatabaseQueue(path: path)
+        try await later.write { db in
             try db.execute(
                 sql: "CREATE TABLE badge(id INTEGER PRIMARY KEY, name); INSERT INTO badge VALUES (1, 'a'), (2, 'b')"
             )
         }
         try fixture.mover.execute("CREATE TABLE badge(id INTEGER PRIMARY KEY, name)")
-        #expect(try pool.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM badge") } == 0)
-        try fixture.mover.addMigration(source: .file(fixture.folder.appendingPathComponent("later.db").path)) { table in
-            if table.name == "badge" { table.sourceTable = "badge" }
+        let observation = ValueObservation.tracking { try Int.fetchOne($0, sql: "SELECT count(*) FROM badge") }
+            .removeDuplicates()
+        var counts: [Int?] = []
+        for try await count in observation.values(in: writer) {
+            counts.append(count)
+            switch counts.count {
+            case 1:
+                try fixture.mover.addMigration(source: .file(path)) { table in
+                    if table.name == "badge" { table.sourceTable = "badge" }
+                }
+                try Self.refresh(writer)
+            case 2: try await writer.write { try $0.execute(sql: "DELETE FROM badge WHERE id = 2") }
+            default: break
+            }
+            if counts.count == 3 { break }
         }
-        try pool.refreshMigrationOverlay()
-        #expect(try pool.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM badge") } == 2)
-        try pool.write { try $0.execute(sql: "DELETE FROM badge WHERE id = 2") }
-        #expect(try pool.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM badge") } == 1)
+        #expect(counts == [0, 2, 1])
     }
 }
