@@ -26,14 +26,13 @@ final class BorrowedWrites {
         var operation: WritePlan.Operation
     }
 
-    private var plans: [PlanKey: WritePlan] = [:]
-    /// See ``runsOneAggregate()``, by the statements' texts.
-    private var aggregates: [ExactString: Bool] = [:]
-    /// What statements on tables that foreign keys connect with moving ones ask for, by the statements' texts.
-    var keyPlans: [ExactString: KeyPlan] = [:]
+    private let plans = TextPlans<PlanKey, WritePlan>()
+    /// See ``runsOneAggregate()``.
+    private let aggregates = TextPlans<ExactString, Bool>()
+    /// What statements on tables that foreign keys connect with moving ones ask for.
+    let keyPlans = TextPlans<ExactString, KeyPlan>()
     /// The version of the schema of `temp` when the definitions were last searched for REPLACE.
     var keyedVersion: Int64?
-    static let capacity = 200
     /// Whether ``MigrationOverlay/execute(_:_:)`` runs a statement. Then nothing need be found out from texts.
     var isAnnounced = false
 
@@ -49,12 +48,10 @@ final class BorrowedWrites {
         statements = overlay.statements
     }
 
-    static func refusal(of table: MovingTable, _ reason: String) -> SQLiteError { refusal(of: table.name, reason) }
-
-    static func refusal(of table: String, _ reason: String) -> SQLiteError {
+    static func refusal(of table: MovingTable, _ reason: String) -> SQLiteError {
         SQLiteError(
             code: .error,
-            message: "table \(table) is moving, and \(reason): run the statement with MigrationOverlay.execute"
+            message: "table \(table.name) is moving, and \(reason): run the statement with MigrationOverlay.execute"
         )
     }
 
@@ -105,13 +102,10 @@ final class BorrowedWrites {
     func runsOneAggregate() -> Bool {
         let running = connection.runningStatements()
         guard running.count == 1, let text = running[0].sql else { return false }
-        let key = ExactString(string: text)
-        if let known = aggregates[key] { return known }
-        let outline = SQLScript(text).outline()
-        let isOne = outline.isOneAggregate && outline.tableReferences.count == 1 && outline.scopes.count <= 2
-        if aggregates.count >= Self.capacity { aggregates.removeAll() }
-        aggregates[key] = isOne
-        return isOne
+        return aggregates.plan(for: ExactString(string: text)) {
+            let outline = SQLScript(text).outline()
+            return outline.isOneAggregate && outline.tableReferences.count == 1 && outline.scopes.count <= 2
+        }
     }
 
     func refuseRowMembership(on table: MovingTable) throws {
@@ -260,11 +254,7 @@ final class BorrowedWrites {
 
     private func plan(_ text: String, _ operation: WritePlan.Operation, _ table: MovingTable) throws -> WritePlan {
         let key = PlanKey(text: ExactString(string: text), table: table.id, operation: operation)
-        if let known = plans[key] { return known }
-        let made = try WritePlan(text, operation, on: table, isPlainTable: isPlainTable)
-        if plans.count >= Self.capacity { plans.removeAll() }
-        plans[key] = made
-        return made
+        return try plans.plan(for: key) { try WritePlan(text, operation, on: table, isPlainTable: isPlainTable) }
     }
 
     func isPlainTable(_ name: String) throws -> Bool {

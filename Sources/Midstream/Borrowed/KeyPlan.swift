@@ -77,7 +77,11 @@ extension BorrowedWrites {
     func noteKeyActions(isEnforced: Bool) throws {
         guard !isAnnounced, let overlay else { return }
         let plans = try connection.runningStatements(thatMayWrite: true).map { running in
-            try running.sql.map { try keyPlan($0, overlay) }
+            try running.sql.map { text in
+                try keyPlans.plan(for: ExactString(string: text)) {
+                    try KeyPlan(text, overlay, isPlainTable: isPlainTable)
+                }
+            }
         }
         if let refusal = plans.lazy.compactMap({ $0?.refusal }).first { throw refusal }
         guard isEnforced else { return }
@@ -89,15 +93,6 @@ extension BorrowedWrites {
         }
         if let refusal = plans.lazy.compactMap({ $0?.refusalOfValues }).first { throw refusal }
         overlay.keyActions.statementReplaces = plans.contains { $0?.mayReplace ?? true }
-    }
-
-    private func keyPlan(_ text: String, _ overlay: Overlay) throws -> KeyPlan {
-        let key = ExactString(string: text)
-        if let known = keyPlans[key] { return known }
-        let made = try KeyPlan(text, overlay, isPlainTable: isPlainTable)
-        if keyPlans.count >= Self.capacity { keyPlans.removeAll() }
-        keyPlans[key] = made
-        return made
     }
 
     /// The error of a statement that needs all rows of the tables that foreign keys connect; `nil` if Midstream itself runs the
