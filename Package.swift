@@ -6,6 +6,7 @@ let package = Package(
     platforms: [.macOS(.v15), .iOS(.v18)],
     products: [
         .library(name: "Midstream", targets: ["Midstream"]),
+        .library(name: "MidstreamPreparing", targets: ["MidstreamPreparing"]),
         .library(name: "MidstreamTesting", targets: ["MidstreamTesting"]),
         .library(name: "SQLiteConnection", targets: ["SQLiteConnection"]),
         .executable(name: "midstream", targets: ["MidstreamTool"]),
@@ -25,12 +26,18 @@ let package = Package(
         .target(name: "SQLText"),
         .target(name: "SQLiteConnection", dependencies: ["SQLText", "SQLiteC"]),
         .target(name: "Midstream", dependencies: ["CFileStatus", "SQLText", "SQLiteConnection"]),
+        .target(name: "MidstreamPreparing", dependencies: ["Midstream"]),
         .target(name: "MidstreamTesting", dependencies: ["Midstream", "SQLiteConnection", "SQLiteC"]),
         .executableTarget(name: "MidstreamTool", dependencies: ["Midstream", "SQLText", "SQLiteConnection"]),
         .executableTarget(
             name: "MidstreamTorture",
             dependencies: ["Midstream", "SQLiteConnection"],
             path: "Tests/Torture"
+        ),
+        .executableTarget(
+            name: "PreparingCheck",
+            dependencies: ["Midstream", "MidstreamPreparing", "SQLiteConnection", "SQLiteC"],
+            path: "Tests/Preparing"
         ),
         .target(name: "SQLiteFeatures", dependencies: ["SQLiteC"], path: "Tests/SQLiteFeatures"),
         .target(name: "SQLCorpus", dependencies: ["SQLText", "SQLiteFeatures"], path: "Tests/SQLCorpus"),
@@ -50,7 +57,7 @@ let package = Package(
         ),
         .testTarget(
             name: "MidstreamToolTests",
-            dependencies: ["MidstreamTool", "MidstreamTorture", "SQLiteConnection"]
+            dependencies: ["MidstreamTool", "MidstreamTorture", "PreparingCheck", "SQLiteConnection"]
         ),
     ],
     swiftLanguageModes: [.v6]

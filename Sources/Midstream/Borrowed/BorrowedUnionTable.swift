@@ -27,6 +27,12 @@ final class BorrowedUnionTable: UnionTable {
         )
     }
 
+    override func bestIndex(_ info: IndexInfo) throws {
+        // Only statements that Midstream has rewritten read this table.
+        if scope == .pending { try writes.checkStatistics(of: table) }
+        try super.bestIndex(info)
+    }
+
     /// SQLite hands a row value before an IN to the table as plain comparisons, and would then forget the affinity of the
     /// subquery.
     override func admitNumber() throws { try writes.refuseRowMembership(on: table) }
@@ -37,6 +43,7 @@ final class BorrowedUnionTable: UnionTable {
     /// own promotions change where a row is.
     override func open() throws -> VirtualTableCursor {
         try writes.noteStatement()
+        if try table.state().lowerBound == nil { try writes.checkReadOfMoved(table) }
         return try super.open()
     }
 

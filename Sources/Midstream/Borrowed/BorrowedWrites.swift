@@ -7,7 +7,7 @@ final class BorrowedWrites {
     let connection: Connection
     /// Statements that were prepared before the overlay was removed may outlive it.
     private(set) weak var overlay: Overlay?
-    private let statements: InternalStatements
+    let statements: InternalStatements
     /// The traits of the file's views and triggers.
     var schemaTraits = QueryTraits.unknown
     /// The traits of the views of `temp`. The connection's owner may make such views at any time.
@@ -20,22 +20,31 @@ final class BorrowedWrites {
     /// them when a statement names them.
     var connectedTables = 0
 
-    private struct PlanKey: Hashable {
+    fileprivate struct PlanKey: Hashable {
         var text: ExactString
         var table: Int64
         var operation: WritePlan.Operation
     }
 
-    private let plans = TextPlans<PlanKey, WritePlan>()
-    /// See ``runsOneAggregate()``.
-    private let aggregates = TextPlans<ExactString, Bool>()
-    /// What statements on tables that foreign keys connect with moving ones ask for.
-    let keyPlans = TextPlans<ExactString, KeyPlan>()
+    /// What was found out from the texts of statements.
+    struct Texts {
+        fileprivate let plans = TextPlans<PlanKey, WritePlan>()
+        /// See ``BorrowedWrites/runsOneAggregate()``.
+        fileprivate let aggregates = TextPlans<ExactString, Bool>()
+        /// What statements on tables that foreign keys connect with moving ones ask for.
+        let keyPlans = TextPlans<ExactString, KeyPlan>()
+        /// See ``BorrowedWrites/rewriting(of:)``.
+        let rewritings = TextPlans<Rewriting.Key, Rewriting?>()
+    }
+
+    let texts = Texts()
     /// The version of the schema of `temp` when the definitions were last searched for REPLACE.
     var keyedVersion: Int64?
     /// Whether ``MigrationOverlay/execute(_:_:)`` runs a statement. Then nothing need be found out from texts.
     var isAnnounced = false
 
+    /// Whether a statement of Midstream's writes a row for the running statement.
+    private(set) var isCarryingOut = false
     /// Whether a statement is being opened: see ``begin(_:)``.
     private var isOpening = false
 
@@ -56,8 +65,9 @@ final class BorrowedWrites {
     }
 
     func forgetPlans() {
-        plans.removeAll()
-        keyPlans.removeAll()
+        texts.plans.removeAll()
+        texts.rewritings.removeAll()
+        texts.keyPlans.removeAll()
     }
 
     /// Called when a statement begins to read or write a union table, or goes on to do so.
@@ -102,7 +112,7 @@ final class BorrowedWrites {
     func runsOneAggregate() -> Bool {
         let running = connection.runningStatements()
         guard running.count == 1, let text = running[0].sql else { return false }
-        return aggregates.plan(for: ExactString(string: text)) {
+        return texts.aggregates.plan(for: ExactString(string: text)) {
             let outline = SQLScript(text).outline()
             return outline.isOneAggregate && outline.tableReferences.count == 1 && outline.scopes.count <= 2
         }
@@ -243,7 +253,9 @@ final class BorrowedWrites {
             }
         }
         let statement = try statements.statement(plan.sql)
+        isCarryingOut = true
         defer {
+            isCarryingOut = false
             statement.reset()
             statement.clearBindings()
         }
@@ -254,7 +266,7 @@ final class BorrowedWrites {
 
     private func plan(_ text: String, _ operation: WritePlan.Operation, _ table: MovingTable) throws -> WritePlan {
         let key = PlanKey(text: ExactString(string: text), table: table.id, operation: operation)
-        return try plans.plan(for: key) { try WritePlan(text, operation, on: table, isPlainTable: isPlainTable) }
+        return try texts.plans.plan(for: key) { try WritePlan(text, operation, on: table, isPlainTable: isPlainTable) }
     }
 
     func isPlainTable(_ name: String) throws -> Bool {

@@ -78,7 +78,7 @@ extension BorrowedWrites {
         guard !isAnnounced, let overlay else { return }
         let plans = try connection.runningStatements(thatMayWrite: true).map { running in
             try running.sql.map { text in
-                try keyPlans.plan(for: ExactString(string: text)) {
+                try texts.keyPlans.plan(for: ExactString(string: text)) {
                     try KeyPlan(text, overlay, isPlainTable: isPlainTable)
                 }
             }

@@ -103,6 +103,7 @@ public final class MigrationOverlay {
         writes.checkSchema = { [weak self, weak overlay] in
             if try self?.watch.check() ?? false { try overlay?.keyActions.readDefinitions() }
         }
+        overlay.beforeDirectWrite = { [weak writes] in try writes?.noteDirectWrite(of: $0) }
         overlay.beforeKeyActions = { [weak writes] in try writes?.noteKeyActions(isEnforced: $0) }
         overlay.keyActions.refusal = { [weak writes] in writes?.refusalOfKeys($0) }
         // Statements that were prepared before the overlay was removed may outlive it.
@@ -201,6 +202,28 @@ public final class MigrationOverlay {
     /// The rows of one statement, run as ``execute(_:_:)`` does.
     public func fetchAll(_ sql: String, _ arguments: Arguments = Arguments()) throws -> [Row] {
         try running { try access.fetchAll(sql, arguments) }
+    }
+
+    /// The text to prepare in the place of a statement that SQLite refuses on a moving table: an upsert, RETURNING, or UPDATE … FROM.
+    ///
+    ///     let sql = "INSERT INTO messages(id, body) VALUES (?, ?) ON CONFLICT(id) DO UPDATE SET body = excluded.body RETURNING size"
+    ///     sqlite3_prepare_v2(handle, try overlay.rewritten(sql), -1, &statement, nil)
+    ///
+    /// The new statement writes `main.messages`, and promotes the rows that it needs while it runs. It takes the same values, gives the
+    /// same rows, and may be kept and run again, until ``refresh()`` removes the table from the overlay. Other texts stay as they are.
+    /// The module `MidstreamPreparing` makes SQLite's own functions for preparing do this in the whole program.
+    ///
+    /// - Parameter sql: One statement. What follows the statement is left out.
+    /// - Throws: ``MigrationError`` with code `refusedStatement` when the statement cannot be rewritten, since rows must move before
+    ///   it. Run it with ``execute(_:_:)`` or ``fetchAll(_:_:)``. `SQLiteError` as ``execute(_:_:)`` throws it.
+    /// - Complexity: O(n) in the length of the text. The result is kept.
+    public func rewritten(_ sql: String) throws -> String {
+        try rewriting(of: sql)?.sql ?? sql
+    }
+
+    package func rewriting(of sql: String) throws -> Rewriting? {
+        try checkOpen()
+        return try writes.rewriting(of: sql)
     }
 
     private func running<Result>(_ body: () throws -> Result) throws -> Result {

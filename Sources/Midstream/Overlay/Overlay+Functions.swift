@@ -4,7 +4,7 @@ internal import SQLiteConnection
 // The functions that the TEMP objects of moving tables call.
 extension Overlay {
     static let functions =
-        [("midstream_conflict", -1), ("changes", 0), ("total_changes", 0)]
+        [("midstream_conflict", -1), (Promotion.function, 2), ("changes", 0), ("total_changes", 0)]
         + [("midstream_hash", -1)] + KeyActions.functions + StoredValue.names.map { ($0, 1) }
 
     func defineFunctions() throws {
@@ -16,17 +16,20 @@ extension Overlay {
             guard let self else { throw Self.isGone }
             watch.noteBegun()
             if statements.isPromoting { return }
-            // Nothing reports when a statement of other code begins.
-            if connection.isBorrowed { forgetState() }
-            guard values.count >= 2 else { throw SQLiteError(code: .misuse, message: "midstream_conflict needs a key") }
-            guard let table = tables.byID[values[0].int64] else {
-                schemaVersion = nil
-                throw SQLiteError(
-                    code: .error,
-                    message: "a table has begun to move since this connection last checked: try again"
-                )
-            }
+            let table = try table(values)
+            try beforeDirectWrite?(table)
             try table.resolveConflicts(values, from: 1)
+        }
+        try connection.createFunction(Promotion.function, argumentCount: 2, flags: flags) {
+            [weak self] values, result in
+            guard let self else { throw Self.isGone }
+            let table = try table(values)
+            try beforeDirectWrite?(table)
+            let key = values[1].int64
+            try keepingLastInsertRowID {
+                for feed in table.feeds { try feed.promoteIfPending(.rowID(key), feed.state()) }
+            }
+            result.set(key)
         }
         try defineKeyFunctions(flags)
         // Native `changes()` and `total_changes()` count no promotions, and may be used where the schema is not trusted.
@@ -38,6 +41,19 @@ extension Overlay {
             guard let self else { throw Self.isGone }
             result.set(connection.totalChanges - statements.internalChanges)
         }
+    }
+
+    /// The moving table whose number is a function's first argument.
+    private func table(_ values: ValueReferences) throws -> MovingTable {
+        guard values.count >= 2 else {
+            throw SQLiteError(code: .misuse, message: "the function needs a table and a key")
+        }
+        if let table = tables.byID[values[0].int64] { return table }
+        schemaVersion = nil
+        throw SQLiteError(
+            code: .error,
+            message: "a table has begun to move since this connection last checked: try again"
+        )
     }
 
     /// Defines the functions that the TEMP triggers call for enforced foreign keys.

@@ -70,6 +70,8 @@ final class Overlay {
     let keyActions: KeyActions
     /// Called before a trigger of ``keyActions`` acts, where nobody announces statements. An error ends the statement.
     var beforeKeyActions: ((_ isEnforced: Bool) throws -> Void)?
+    /// Called before rows are promoted for a statement that writes the target's table, where nobody announces statements.
+    var beforeDirectWrite: ((MovingTable) throws -> Void)?
 
     /// Called before the overlay is made for these migrations: an error keeps the overlay as it is.
     var admission: (([MigrationRecord], [TableRecord]) throws -> Void)?

@@ -20,10 +20,26 @@ struct Promotion {
     ///   - relation: The union table, or the union table of the pending rows alone.
     ///   - redirect: Makes the edits that redirect the statement's reads.
     func keys(from relation: String, redirect: (inout SQLEdits) throws -> Void) rethrows -> String? {
+        try rows(
+            of: "temp.\(SQLIdentifier.quoted(relation))",
+            selecting: KeySQL.list(key),
+            parameter: { "?\($0.index)" },
+            redirect: redirect
+        )
+    }
+
+    /// `WITH … SELECT results FROM relation AS alias, … WHERE … ORDER BY … LIMIT …`
+    ///
+    /// - Parameter parameter: A parameter's text. A clause lifted out of its statement must keep its parameters' numbers.
+    private func rows(
+        of relation: String,
+        selecting results: String,
+        parameter: (Parameter) -> String,
+        redirect: (inout SQLEdits) throws -> Void
+    ) rethrows -> String? {
         var edits = SQLEdits()
         try redirect(&edits)
-        // A clause lifted out of its statement keeps its parameters' numbers.
-        for parameter in outline.parameters { edits.replace(parameter.range, with: "?\(parameter.index)") }
+        for place in outline.parameters { edits.replace(place.range, with: parameter(place)) }
         for column in outline.qualifiedReferences
         where SQLIdentifier.equal(column.schema, "main") && outline.source(of: column)?.context == .target {
             edits.discard(in: column.schemaRange.lowerBound..<column.tableRange.upperBound)
@@ -34,7 +50,7 @@ struct Promotion {
                 try range.map { "\n" + word + " " + (try edits.extract($0, from: text)) } ?? ""
             }
             return try clause(outline.with, after: "")
-                + "\nSELECT \(KeySQL.list(key)) FROM temp.\(SQLIdentifier.quoted(relation)) AS \(alias)"
+                + "\nSELECT \(results) FROM \(relation) AS \(alias)"
                 + (try outline.from.map { joined(try edits.extract($0, from: text)) } ?? "")
                 + clause(outline.whereClause, after: "WHERE")
                 + clause(outline.orderBy, after: "ORDER BY") + clause(outline.limit, after: "LIMIT")
@@ -58,6 +74,69 @@ struct Promotion {
         }
         return "\n, \(from)"
     }
+
+    // MARK: Within the statement
+
+    /// Makes the statement itself promote the rows that it affects, before SQLite looks for them in the target.
+    ///
+    /// In an UPDATE, FROM gets one more table: a query of one row, which calls a function for each pending row. Where an UPDATE has FROM,
+    /// SQLite evaluates a query that counts before it looks for rows of the other tables. A DELETE has no FROM. There, and where a join
+    /// would give `rowid` another meaning, WHERE becomes a list of keys, which calls the function. SQLite evaluates the list before it
+    /// looks for rows if it finds them by their keys: see ``BorrowedWrites/checkStatistics(of:)``.
+    ///
+    /// - Returns: `false` if the statement cannot do so.
+    func embed(in edits: inout SQLEdits, redirect: (inout SQLEdits) throws -> Void) rethrows -> Bool {
+        // If a parameter without a name is mentioned twice, it needs its number.
+        func text(_ parameter: Parameter) -> String { parameter.name ?? "?\(parameter.index)" }
+        let call = "\(Self.function)(\(table.id), \(KeySQL.list(key)))"
+        let isJoined = outline.kind == .update && (outline.from != nil || !namesRowID)
+        // Columns of RETURNING get their names from the text. There, a parameter without a name has the next number anyway.
+        for parameter in outline.parameters where !(outline.returning?.contains(parameter.range.lowerBound) ?? false) {
+            edits.replace(parameter.range, with: text(parameter))
+        }
+        if isJoined {
+            let union = "temp.\(SQLIdentifier.quoted(table.name))"
+            let query = try rows(of: union, selecting: "count(\(call))", parameter: text, redirect: redirect)
+            guard let query, let set = outline.clauses.set?.range else { return false }
+            let promoted = "(\(query)\n) AS \(Self.function)"
+            guard let from = outline.clauses.from?.range, let tables = outline.from else {
+                edits.insert("\nFROM \(promoted)\n", at: set.upperBound)
+                return true
+            }
+            guard let others = try? edits.extract(tables, from: self.text) else { return false }
+            edits.discard(in: from)
+            edits.replace(from, with: "FROM \(promoted)\(joined(others))\n")
+            return true
+        }
+        let pending = "temp.\(SQLIdentifier.quoted(OwnNames.pending(table.id)))"
+        let promoted = try rows(of: pending, selecting: call, parameter: text, redirect: redirect)
+        let others = try rows(
+            of: table.sql.target,
+            selecting: KeySQL.list(key),
+            parameter: text,
+            redirect: redirect
+        )
+        guard let promoted, let others else { return false }
+        let list = "SELECT * FROM (\(promoted)\n) UNION ALL SELECT * FROM (\(others)\n)"
+        let condition = "\(table.key.tupleOfSought(key)) IN (\(list))"
+        if let index = outline.indexedBy { edits.remove(index) }
+        if let whereClause = outline.whereClause {
+            edits.discard(in: whereClause)
+            edits.replace(whereClause, with: condition)
+        } else {
+            edits.insert(
+                " WHERE \(condition) ",
+                at: outline.clauses.returning?.range.lowerBound ?? outline.range.upperBound
+            )
+        }
+        return true
+    }
+
+    /// Whether the statement may name a rowid. If FROM has several tables, SQLite does not find their rowids.
+    var namesRowID: Bool { outline.mentions(["rowid", "oid", "_rowid_"]) }
+
+    /// The function that such a statement calls with the number of a moving table and a key. It returns the key.
+    static let function = "midstream_promoted"
 
     /// Replaces WHERE, ORDER BY and LIMIT by a list of keys.
     func restrict(_ edits: inout SQLEdits, toKeysIn keyTable: String) {

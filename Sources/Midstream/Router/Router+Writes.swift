@@ -51,6 +51,11 @@ extension Router {
             let isInOrder = isChosen && overlay.watch.triggers.tables.contains(table.id)
             let isCollected = isChosen || mayChange
             if isInOrder || isCollected && outline.from != nil { return route.draining([table.id], .chosenRows) }
+            if isAlone {
+                if isCollected { return route.draining([table.id], .chosenRows) }
+                let isDone = try promotion.embed(in: &edits) { try redirectReads(outline, text, &$0) }
+                return isDone ? edited(route, edits, outline, text) ?? unread : unread
+            }
             let relation = isCollected ? table.name : OwnNames.pending(table.id)
             guard let keys = try promotion.keys(from: relation, redirect: { try redirectReads(outline, text, &$0) })
             else {
@@ -63,7 +68,12 @@ extension Router {
             route.preparation =
                 isCollected ? .collect(table: table.id, keys: keys) : .promote(table: table.id, keys: keys)
         }
-        guard let sql = try? edits.extract(outline.range, from: text) else { return unread }
+        return edited(route, edits, outline, text) ?? unread
+    }
+
+    private func edited(_ route: Route, _ edits: SQLEdits, _ outline: StatementOutline, _ text: String) -> Route? {
+        guard let sql = try? edits.extract(outline.range, from: text) else { return nil }
+        var route = route
         route.sql = sql
         return route
     }

@@ -9,6 +9,8 @@ struct Router {
     let overlay: Overlay
     /// Whether the connection enforces foreign keys.
     let enforcesForeignKeys: Bool
+    /// Whether nothing can be done before the statement, so that the statement must promote by itself the rows that it affects.
+    var isAlone = false
 
     /// - Throws: `SQLiteError` when a file cannot be read. SQLite may have rolled back the open transaction then.
     func route(_ outline: StatementOutline, in text: String) throws -> Route {

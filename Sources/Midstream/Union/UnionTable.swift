@@ -73,7 +73,7 @@ final class MovingTables {
 /// A moving table as statements read it: the target's rows and the pending rows, each once.
 class UnionTable: VirtualTable {
     let table: MovingTable
-    private let scope: UnionPlan.Scope
+    let scope: UnionPlan.Scope
     private let tables: MovingTables
     /// The arms of each plan, without a bound of keys and with one.
     private var plans: [(unbounded: UnionArms, bounded: UnionArms)] = []
