@@ -6,6 +6,7 @@ let package = Package(
     platforms: [.macOS(.v15), .iOS(.v18)],
     products: [
         .library(name: "Midstream", targets: ["Midstream"]),
+        .library(name: "MidstreamExtension", type: .dynamic, targets: ["MidstreamExtension"]),
         .library(name: "MidstreamPreparing", targets: ["MidstreamPreparing"]),
         .library(name: "MidstreamTesting", targets: ["MidstreamTesting"]),
         .library(name: "SQLiteConnection", targets: ["SQLiteConnection"]),
@@ -26,6 +27,10 @@ let package = Package(
         .target(name: "SQLText"),
         .target(name: "SQLiteConnection", dependencies: ["SQLText", "SQLiteC"]),
         .target(name: "Midstream", dependencies: ["CFileStatus", "SQLText", "SQLiteConnection"]),
+        .target(
+            name: "MidstreamExtension",
+            dependencies: ["Midstream", "MidstreamPreparing", "SQLiteConnection", "SQLiteC"]
+        ),
         .target(name: "MidstreamPreparing", dependencies: ["Midstream"]),
         .target(name: "MidstreamTesting", dependencies: ["Midstream", "SQLiteConnection", "SQLiteC"]),
         .executableTarget(name: "MidstreamTool", dependencies: ["Midstream", "SQLText", "SQLiteConnection"]),
@@ -57,7 +62,7 @@ let package = Package(
         ),
         .testTarget(
             name: "MidstreamToolTests",
-            dependencies: ["MidstreamTool", "MidstreamTorture", "PreparingCheck", "SQLiteConnection"]
+            dependencies: ["Midstream", "MidstreamTool", "MidstreamTorture", "PreparingCheck", "SQLiteConnection"]
         ),
     ],
     swiftLanguageModes: [.v6]

@@ -17,6 +17,7 @@ let package = Package(
             name: "MidstreamGRDB",
             dependencies: [
                 .product(name: "GRDB", package: "GRDB.swift"), .product(name: "Midstream", package: "midstream"),
+                .product(name: "MidstreamPreparing", package: "midstream"),
                 .product(name: "SQLiteConnection", package: "midstream"),
             ]
         ),

@@ -28,6 +28,7 @@ final class BorrowedUnionTable: UnionTable {
     }
 
     override func bestIndex(_ info: IndexInfo) throws {
+        try writes.completeOverlay()
         // Only statements that Midstream has rewritten read this table.
         if scope == .pending { try writes.checkStatistics(of: table) }
         try super.bestIndex(info)

@@ -76,6 +76,11 @@ final class BorrowedWrites {
         try checkSchema?()
     }
 
+    /// Does what could not be done while the statement ran that loaded the overlay.
+    func completeOverlay() throws {
+        if let overlay, overlay.lacksCounts { try overlay.defineCounts() }
+    }
+
     // MARK: Reads
 
     /// Whether a view that a statement may name, or a trigger, has the trait.

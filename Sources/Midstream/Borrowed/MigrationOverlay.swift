@@ -48,13 +48,22 @@ public final class MigrationOverlay {
         on handle: OpaquePointer,
         sourceKey: (@Sendable (String) -> EncryptionKey?)? = nil
     ) throws -> MigrationOverlay {
+        if installed(on: handle) == nil { try checkIdle(Connection(borrowing: handle)) }
+        return try install(whileLoadingOn: handle, sourceKey: sourceKey)
+    }
+
+    /// Installs the overlay while a statement runs that loads an extension: `SELECT load_extension(…)`. If this fails, functions of the
+    /// overlay stay on the connection until it is closed.
+    package static func install(
+        whileLoadingOn handle: OpaquePointer,
+        sourceKey: (@Sendable (String) -> EncryptionKey?)? = nil
+    ) throws -> MigrationOverlay {
         if let overlay = installed(on: handle) {
             try overlay.refresh()
             return overlay
         }
         let connection = Connection(borrowing: handle)
         guard !connection.isInTransaction else { throw Self.inTransaction }
-        try checkIdle(connection)
         let overlay = try MigrationOverlay(connection, Keyring(sources: sourceKey))
         do {
             try overlay.settle()

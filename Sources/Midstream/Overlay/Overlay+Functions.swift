@@ -32,7 +32,16 @@ extension Overlay {
             result.set(key)
         }
         try defineKeyFunctions(flags)
-        // Native `changes()` and `total_changes()` count no promotions, and may be used where the schema is not trusted.
+        try defineCounts()
+    }
+
+    /// Defines `changes()` and `total_changes()` so that they count no promotions. While a statement runs, SQLite lets nobody replace its
+    /// functions: then Midstream does so when SQLite plans a statement on a union table. Before that, nothing is promoted.
+    func defineCounts() throws {
+        lacksCounts = connection.isBorrowed && connection.hasBusyStatement
+        if lacksCounts { return }
+        // The native ones may be used where the schema is not trusted.
+        let flags: FunctionFlags = .innocuous
         try connection.createFunction("changes", argumentCount: 0, flags: flags) { [weak self] _, result in
             guard let self else { throw Self.isGone }
             result.set(changes)

@@ -70,6 +70,8 @@ final class Overlay {
     let keyActions: KeyActions
     /// Called before a trigger of ``keyActions`` acts, where nobody announces statements. An error ends the statement.
     var beforeKeyActions: ((_ isEnforced: Bool) throws -> Void)?
+    /// Whether `changes()` and `total_changes()` are SQLite's still.
+    var lacksCounts = false
     /// Called before rows are promoted for a statement that writes the target's table, where nobody announces statements.
     var beforeDirectWrite: ((MovingTable) throws -> Void)?
 

@@ -64,8 +64,13 @@ import Testing
         #expect(try Self.run(statement, 85) == "user 1+")
         while try !pair.database.stepMigration().isFinished {}
         #expect(try Self.run(statement, 86) == "user 2+")
+        let update = try foreign.wrapped.prepare(
+            try overlay.rewritten("UPDATE messages SET body = id WHERE id = ? RETURNING body")
+        )
+        #expect(try Self.run(update, 88) == "88")
         try overlay.refresh()
         #expect(try Self.run(statement, 87) == "user 3+")
+        #expect(throws: SQLiteError.self) { try Self.run(update, 89) }
         #expect(try overlay.rewritten(Self.upsert) == Self.upsert)
         #expect(try foreign.rows("SELECT count(*), count(DISTINCT id) FROM messages") == ["101|101"])
     }

@@ -3,6 +3,9 @@ import GRDB
 import struct Midstream.EncryptionKey
 import class Midstream.MigrationOverlay
 
+// Makes upserts, RETURNING and UPDATE … FROM work on moving tables.
+@_exported import enum MidstreamPreparing.Preparing
+
 extension Configuration {
     /// Makes each connection of the database read and write moving tables whole.
     ///

@@ -5,11 +5,13 @@ import struct SQLiteConnection.Row
 import struct SQLiteConnection.SQLiteError
 
 extension GRDB.Database {
-    /// Runs statements that SQLite refuses on a moving table: upserts, UPDATE … FROM. On other tables they run, too.
+    /// Runs statements for which rows of a moving table must move first. On other tables they run, too.
     ///
     ///     try db.executeThroughOverlay(
-    ///         sql: "INSERT INTO player(id, score) VALUES (?, ?) ON CONFLICT(id) DO UPDATE SET score = excluded.score",
-    ///         arguments: [7, 1000])
+    ///         sql: "INSERT INTO player(id) SELECT id + last_insert_rowid() FROM guest ON CONFLICT DO NOTHING")
+    ///
+    /// Upserts, RETURNING and UPDATE … FROM need this function only where `MigrationOverlay.rewritten` refuses the statement, or where
+    /// the module MidstreamPreparing is not in place: see ``MidstreamPreparing/Preparing``.
     ///
     /// GRDB does not see what the statements change, so observers are told that any table may have changed. This takes time in
     /// proportion to the number of tables. Outside a transaction, the statements run in a transaction of their own. Use this function
@@ -26,7 +28,8 @@ extension GRDB.Database {
 
     /// The rows of one statement, such as one with RETURNING, that runs as by ``executeThroughOverlay(sql:arguments:)``.
     ///
-    ///     let removed = try db.fetchAllThroughOverlay(sql: "DELETE FROM player WHERE score < ? RETURNING id", arguments: [10])
+    ///     let drawn = try db.fetchAllThroughOverlay(
+    ///         sql: "DELETE FROM ticket WHERE id IN (SELECT id FROM ticket ORDER BY random() LIMIT ?) RETURNING id", arguments: [3])
     public func fetchAllThroughOverlay(
         sql: String,
         arguments: [(any DatabaseValueConvertible)?] = []
