@@ -1,3 +1,11 @@
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#elseif canImport(Musl)
+    internal import Musl
+#endif
+
 internal import Midstream
 internal import SQLiteC
 internal import SQLiteConnection
@@ -20,6 +28,7 @@ public func initialize(
     _ message: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
     _ routines: UnsafePointer<UnsafeRawPointer?>?
 ) -> CInt {
+    stayLoaded()
     do {
         guard let handle, let routines else { throw SQLiteError(code: .misuse, message: "SQLite passed no connection") }
         // Calls of another copy of SQLite would write into the connection as they please.
@@ -33,7 +42,7 @@ public func initialize(
             )
         }
         try ExtendedConnection(handle).defineFunctions()
-        return SQLITE_OK
+        return loadedForGood
     } catch {
         message?.pointee = text(
             "\((error as? MigrationError)?.message ?? (error as? SQLiteError)?.message ?? "\(error)")"
@@ -42,9 +51,21 @@ public func initialize(
     }
 }
 
+/// Keeps this library in memory until the program ends. SQLite unloads an extension when the connection is closed, or when the extension
+/// reports an error, and Swift's runtime does not expect that its types go away. Darwin's loader never unloads Swift code. On Linux, the loader
+/// finds the library by its name beside itself.
+private func stayLoaded() {
+    #if !canImport(Darwin)
+        _ = dlopen("libMidstreamExtension.so", RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE)
+    #endif
+}
+
 private var libraryName: String {
     "\(Connection.canEncrypt ? "SQLCipher" : "SQLite") \(String(cString: sqlite3_libversion()))"
 }
+
+/// SQLITE_OK_LOAD_PERMANENTLY, which Swift does not import: SQLite keeps the library when the connection is closed.
+private let loadedForGood: CInt = SQLITE_OK | 1 << 8
 
 /// A text that SQLite frees.
 private func text(_ string: String) -> UnsafeMutablePointer<CChar>? {

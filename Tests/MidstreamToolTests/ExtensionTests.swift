@@ -114,13 +114,20 @@ import Testing
         #expect(result.status == 0)
     }
 
-    /// The shell has the system's SQLite, and this build of the extension has SQLCipher.
-    @Test(.enabled(if: shell != nil && !isShared, "the shell has this SQLite"))
-    func anotherSQLiteIsRefused() throws {
-        let folder = TestFolder()
-        let file = try folder.database("a.db", "CREATE TABLE t(a)")
-        let result = try Self.run(try #require(Self.shell), [file, ".load \(Self.library)"])
-        #expect(result.error.contains("this program has another copy of SQLite"), "\(result.output) \(result.error)")
+    /// A program that has a SQLite of its own passes the functions of that one.
+    @Test func anotherSQLiteIsRefused() throws {
+        typealias Entry =
+            @convention(c) (
+                OpaquePointer?, UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?, UnsafePointer<UnsafeRawPointer?>?
+            ) -> CInt
+        let library = try #require(dlopen(Self.library, RTLD_NOW | RTLD_LOCAL), "\(String(cString: dlerror()))")
+        let symbol = try #require(dlsym(library, "sqlite3_midstreamextension_init"))
+        let entry = unsafeBitCast(symbol, to: Entry.self)
+        var message: UnsafeMutablePointer<CChar>?
+        var routine: UnsafeRawPointer? = UnsafeRawPointer(symbol)
+        #expect(entry(OpaquePointer(symbol), &message, &routine) != 0)
+        #expect(message.map { String(cString: $0) }?.contains("this program has another copy of SQLite") ?? false)
+        #expect(entry(nil, &message, nil) != 0)
     }
 
     @Test(.enabled(if: shell != nil && isShared, "no sqlite3 shell with this SQLite"))
