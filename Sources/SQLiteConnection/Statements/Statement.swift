@@ -25,6 +25,8 @@ public final class Statement {
     private var rowDecoder: RowDecoder?
     /// Whether the next step begins a run. Only then does SQLite prepare the statement again.
     private var isAtStart = true
+    /// Whether a transaction was open when the run began.
+    private var beganInTransaction = false
     private var knownPreparations: Int32 = 0
     private var isPreparedAnew = false
     // Each bound value and each run uses the next two properties. Nothing else runs while they are changed, and a check
@@ -53,7 +55,10 @@ public final class Statement {
     /// - Returns: `true` if there is a row, `false` if the statement has ended.
     /// - Throws: ``SQLiteError``, with ``ResultCode/range`` if a parameter has no value. The statement is reset then.
     public func step() throws(SQLiteError) -> Bool {
-        if isAtStart { try checkBound() }
+        if isAtStart {
+            try checkBound()
+            beganInTransaction = sqlite3_get_autocommit(db) == 0
+        }
         var code = sqlite3_step(handle)
         if isAtStart {
             if code & 0xff == SQLITE_SCHEMA { stepAgain(&code) }
@@ -61,10 +66,26 @@ public final class Statement {
         }
         if code == SQLITE_ROW { return true }
         isAtStart = true
-        if code == SQLITE_DONE { return false }
+        if code == SQLITE_DONE {
+            if beganInTransaction { try checkTransaction() }
+            return false
+        }
         let error = SQLiteError(lastOf: db, fallback: code, sql: sql)
         sqlite3_reset(handle)
         throw error
+    }
+
+    /// Makes sure that the transaction in which the statement began is still open. SQLite prepares a statement again if the schema has
+    /// changed. If SQLite lacks the memory to take back what little the statement has done by then, it rolls back the whole transaction,
+    /// runs the statement outside of it, and reports no error.
+    private func checkTransaction() throws(SQLiteError) {
+        // COMMIT, ROLLBACK and RELEASE write nothing by themselves.
+        guard sqlite3_get_autocommit(db) != 0, sqlite3_stmt_readonly(handle) == 0 else { return }
+        throw SQLiteError(
+            code: .outOfMemory,
+            message: "SQLite lacked memory, and has rolled back the transaction in which the statement began",
+            sql: sql
+        )
     }
 
     /// Steps again if preparing the statement again has failed because others have changed the schema once more

@@ -52,6 +52,35 @@ import Testing
         }
     }
 
+    /// SQLite prepares a statement again if the transaction has changed the schema. If SQLite lacks memory as it takes back what it has
+    /// done by then, it ends the transaction and reports success.
+    @Test func aTransactionThatEndsWithoutAnErrorIsNoticed() async throws {
+        let folder = TemporaryFolder()
+        await #expect(processExitsWith: .success) { [path = folder.path as String] in
+            try FailingMemory.register()
+            var lost = 0
+            for number in 1...120 {
+                let connection = try Connection(path: "\(path)/\(number).db")
+                try connection.execute("PRAGMA journal_mode = WAL")
+                try connection.execute("CREATE TABLE t(a PRIMARY KEY)")
+                try connection.execute("INSERT INTO t VALUES (1), (2), (3)")
+                let change = try connection.prepare("UPDATE t SET a = a + ?")
+                try change.bind([10])
+                try connection.execute("BEGIN")
+                try connection.execute("INSERT INTO t VALUES (4)")
+                try connection.execute("CREATE TABLE u(a)")
+                FailingMemory.fail(at: number)
+                let code = FaultTests.code { try change.run() }
+                FailingMemory.clear()
+                try FaultTests.expect(code == nil || code == .outOfMemory, "\(number): \(String(describing: code))")
+                try FaultTests.expect(code != nil || connection.isInTransaction, "\(number): the transaction is over")
+                if !connection.isInTransaction { lost += 1 }
+                connection.close()
+            }
+            print("transactions lost: \(lost)")
+        }
+    }
+
     /// Each commit takes longer than a step should take. A step then moves as many rows as add little to that time.
     @Test func aStepMovesManyRowsWhereSyncsAreSlow() async throws {
         let folder = TemporaryFolder()
