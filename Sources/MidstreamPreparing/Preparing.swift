@@ -7,9 +7,10 @@
 #endif
 
 internal import Midstream
+internal import SQLiteConnection
 
-/// Makes SQLite's functions that prepare statements rewrite, for the whole program, what SQLite refuses on a moving table: upserts,
-/// RETURNING, and UPDATE … FROM. The statements of GRDB, SQLite.swift, FMDB or plain C then run as they are.
+/// Makes SQLite's functions that prepare statements rewrite, for the whole program, what SQLite refuses on a moving table: upserts
+/// and RETURNING. The statements of GRDB, SQLite.swift, FMDB or plain C then run as they are.
 ///
 ///     import MidstreamPreparing
 ///
@@ -107,25 +108,77 @@ private func rewriting(
     guard let handle, let sql, let overlay = MigrationOverlay.installed(on: handle) else {
         return prepare(sql, count, tail)
     }
-    let length = count < 0 ? strlen(sql) : strnlen(sql, Int(count))
-    let bytes = UnsafeRawBufferPointer(start: sql, count: length)
-    guard mayNeedRewriting(bytes), let text = String(validating: bytes, as: UTF8.self),
-        let rewritten = try? overlay.rewriting(of: text)
-    else { return prepare(sql, count, tail) }
-    let code = rewritten.sql.withCString { prepare($0, -1, nil) }
-    tail?.pointee = sql + rewritten.end
-    return code
-}
-
-/// Whether a text has a word without which SQLite refuses no statement on a moving table.
-private func mayNeedRewriting(_ bytes: UnsafeRawBufferPointer) -> Bool {
-    guard let first = bytes.first(where: { $0 > 0x20 }), !"sS".utf8.contains(first) else { return false }
-    return words.contains { word in
-        guard bytes.count >= word.count else { return false }
-        return (0...bytes.count - word.count).contains { start in
-            word.indices.allSatisfy { bytes[start + $0] | 0x20 == word[$0] }
-        }
+    let first = FirstStatement(sql, most: count < 0 ? .max : Int(count))
+    guard first.mayNeedRewriting, let text = String(validating: first.bytes, as: UTF8.self) else {
+        return prepare(sql, count, tail)
+    }
+    do {
+        guard let rewritten = try overlay.rewriting(of: text) else { return prepare(sql, count, tail) }
+        let code = rewritten.sql.withCString { prepare($0, -1, nil) }
+        tail?.pointee = sql + first.bytes.count
+        return code
+    } catch let error as SQLiteError where error.code.isOfMoment {
+        // The connection has this error as its last one.
+        return error.code.rawValue
+    } catch {
+        // SQLite, or the overlay when the statement runs, tells that the statement is refused.
+        return prepare(sql, count, tail)
     }
 }
 
-private let words = ["conflict", "returning", "from"].map { Array($0.utf8) }
+extension ResultCode {
+    /// Whether the error may be gone when the statement is prepared again.
+    fileprivate var isOfMoment: Bool {
+        ResultCode.busy ~= self || ResultCode.locked ~= self || [.interrupt, .outOfMemory].contains(primary)
+    }
+}
+
+/// The first statement of a text, found without looking at those after it: a program prepares the statements of a script one by one.
+private struct FirstStatement {
+    private(set) var bytes: UnsafeRawBufferPointer
+    /// Whether the statement has a word without which SQLite refuses no statement on a moving table.
+    let mayNeedRewriting: Bool
+
+    init(_ sql: Text, most: Int) {
+        let start = UnsafeRawPointer(sql).assumingMemoryBound(to: UInt8.self)
+        func byte(_ place: Int) -> UInt8 { place < most ? start[place] : 0 }
+        var (place, word): (Int, [UInt8]) = (0, [])
+        var hasWord = false
+        func skip(to end: UInt8) {
+            place += 1
+            while byte(place) != end, byte(place) != 0 { place += 1 }
+            if byte(place) != 0 { place += 1 }
+        }
+        scan: while byte(place) != 0 {
+            let character = byte(place)
+            let lower = character | 0x20
+            if lower >= UInt8(ascii: "a"), lower <= UInt8(ascii: "z") {
+                if word.count < Self.longest { word.append(lower) }
+                place += 1
+                continue
+            }
+            hasWord = hasWord || Self.words.contains(word)
+            word.removeAll(keepingCapacity: true)
+            switch character {
+            case UInt8(ascii: ";"):
+                place += 1
+                break scan
+            case UInt8(ascii: "'"), UInt8(ascii: "\""), UInt8(ascii: "`"): skip(to: character)
+            case UInt8(ascii: "["): skip(to: UInt8(ascii: "]"))
+            case UInt8(ascii: "-") where byte(place + 1) == character: skip(to: UInt8(ascii: "\n"))
+            case UInt8(ascii: "/") where byte(place + 1) == UInt8(ascii: "*"):
+                place += 2
+                while byte(place) != 0, !(byte(place) == UInt8(ascii: "*") && byte(place + 1) == UInt8(ascii: "/")) {
+                    place += 1
+                }
+                if byte(place) != 0 { place += 2 }
+            default: place += 1
+            }
+        }
+        mayNeedRewriting = hasWord || Self.words.contains(word)
+        bytes = UnsafeRawBufferPointer(start: sql, count: place)
+    }
+
+    private static let words: Set<[UInt8]> = [Array("conflict".utf8), Array("returning".utf8)]
+    private static let longest = 10
+}

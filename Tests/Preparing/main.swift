@@ -1,3 +1,4 @@
+import Dispatch
 import Midstream
 import MidstreamPreparing
 import SQLiteC
@@ -53,6 +54,19 @@ func run(_ handle: OpaquePointer, _ sql: String, _ values: [String] = []) -> [St
     return results
 }
 
+/// Threads may prepare statements on one connection at the same time.
+func prepareInThreads(_ handle: OpaquePointer) {
+    nonisolated(unsafe) let handle = handle
+    DispatchQueue.concurrentPerform(iterations: 4) { thread in
+        for number in 0..<200 {
+            var statement: OpaquePointer?
+            let sql = "INSERT INTO messages(id) VALUES (\(thread * 1000 + number)) ON CONFLICT DO NOTHING RETURNING id"
+            sqlite3_prepare_v2(handle, sql, -1, &statement, nil)
+            sqlite3_finalize(statement)
+        }
+    }
+}
+
 func open(_ path: String) throws -> OpaquePointer {
     var handle: OpaquePointer?
     guard sqlite3_open(path, &handle) == SQLITE_OK, let handle else {
@@ -89,13 +103,14 @@ let returning: [(String, [String])] = [
         []
     ),
     (
-        "UPDATE messages SET body = senders.name FROM senders WHERE senders.id = messages.id RETURNING messages.id, body",
+        "UPDATE messages SET old = (SELECT max(length(body)) FROM messages) WHERE id IN (7, 8, 77, 78) RETURNING id, old",
         []
     ),
     (
-        "UPDATE messages AS m SET body = s.name || t.name FROM senders s JOIN senders t ON t.id = s.id WHERE s.id = m.id + 1 RETURNING id",
-        []
+        "DELETE FROM messages WHERE id BETWEEN :low AND :high RETURNING :low || id AS \"a;b\" -- ; returning",
+        ["60", "62"]
     ),
+    ("UPDATE messages SET body = count(*) WHERE id IN (9, 99) RETURNING id", []),
     ("REPLACE INTO messages(id, sender) VALUES (75, 's76') RETURNING id, body", []),
 ]
 let definitions = """
@@ -146,6 +161,16 @@ if version >= 3_035_000 {
         differing += 1
         print("not refused: \(refused)")
     }
+    // A script is prepared statement by statement, in time that grows with its length.
+    let script = (0..<2000).map { "INSERT INTO messages(body) VALUES ('from \($0)') RETURNING id;" }.joined(
+        separator: "\n"
+    )
+    let ids = run(moving, script)
+    if ids.count != 4000 || ids.contains(where: { $0.hasPrefix("error") }) {
+        differing += 1
+        print("of a script: \(ids.count) results")
+    }
+    prepareInThreads(moving)
 }
 sqlite3_close(moving)
 sqlite3_close(native)

@@ -30,7 +30,7 @@ final class BorrowedUnionTable: UnionTable {
     override func bestIndex(_ info: IndexInfo) throws {
         try writes.completeOverlay()
         // Only statements that Midstream has rewritten read this table.
-        if scope == .pending { try writes.checkStatistics(of: table) }
+        if scope == .pending { try writes.checkPlan(of: table) }
         try super.bestIndex(info)
     }
 
@@ -44,7 +44,8 @@ final class BorrowedUnionTable: UnionTable {
     /// own promotions change where a row is.
     override func open() throws -> VirtualTableCursor {
         try writes.noteStatement()
-        if try table.state().lowerBound == nil { try writes.checkReadOfMoved(table) }
+        // If the state cannot be read, the scan says why.
+        if let state = try? table.state(), state.lowerBound == nil { try writes.checkReadOfMoved(table) }
         return try super.open()
     }
 

@@ -10,6 +10,8 @@ final class BorrowedWrites {
     let statements: InternalStatements
     /// The traits of the file's views and triggers.
     var schemaTraits = QueryTraits.unknown
+    /// The names of the target's tables when the overlay was made, in lower case.
+    var knownTables: Set<String> = []
     /// The traits of the views of `temp`. The connection's owner may make such views at any time.
     private var temporary: (version: Int64, traits: QueryTraits)?
     /// Called with each statement, in the statement's snapshot. An error ends the statement.
@@ -158,7 +160,7 @@ final class BorrowedWrites {
     /// set the sequence of AUTOINCREMENT.)
     ///
     /// Source: <https://www.sqlite.org/tempfiles.html>, section 2.3.
-    private func openStatement(_ table: MovingTable) throws {
+    func openStatement(_ table: MovingTable) throws {
         let key = table.key.target[0]
         let sql = "UPDATE OR ABORT \(table.sql.target) SET \(key) = \(key) WHERE 0"
         try statements.statement(sql).run()

@@ -113,6 +113,7 @@ public final class MigrationOverlay {
             if try self?.watch.check() ?? false { try overlay?.keyActions.readDefinitions() }
         }
         overlay.beforeDirectWrite = { [weak writes] in try writes?.noteDirectWrite(of: $0) }
+        overlay.beforePromotion = { [weak writes] in try writes?.checkKeys(of: $0) }
         overlay.beforeKeyActions = { [weak writes] in try writes?.noteKeyActions(isEnforced: $0) }
         overlay.keyActions.refusal = { [weak writes] in writes?.refusalOfKeys($0) }
         // Statements that were prepared before the overlay was removed may outlive it.
@@ -120,6 +121,11 @@ public final class MigrationOverlay {
             guard let self, let overlay else { return }
             let known = Set(overlay.byName.keys).union(overlay.twins.map(SQLIdentifier.lowercased))
             writes.schemaTraits = try watch.admit(moving, self.connection, overlaid: known)
+            writes.knownTables = Set(
+                try self.connection.fetchAll("SELECT name FROM main.sqlite_master WHERE type = 'table'").map {
+                    SQLIdentifier.lowercased(try $0.get(0))
+                }
+            )
             writes.forgetPlans()
         }
         overlay.admissionOfSources = { [weak overlay] moves in
@@ -213,7 +219,7 @@ public final class MigrationOverlay {
         try running { try access.fetchAll(sql, arguments) }
     }
 
-    /// The text to prepare in the place of a statement that SQLite refuses on a moving table: an upsert, RETURNING, or UPDATE … FROM.
+    /// The text to prepare in the place of a statement that SQLite refuses on a moving table: an upsert, or RETURNING.
     ///
     ///     let sql = "INSERT INTO messages(id, body) VALUES (?, ?) ON CONFLICT(id) DO UPDATE SET body = excluded.body RETURNING size"
     ///     sqlite3_prepare_v2(handle, try overlay.rewritten(sql), -1, &statement, nil)
@@ -232,7 +238,11 @@ public final class MigrationOverlay {
 
     package func rewriting(of sql: String) throws -> Rewriting? {
         try checkOpen()
-        return try writes.rewriting(of: sql)
+        // Several threads may prepare statements on one connection.
+        return try connection.exclusively {
+            defer { releaseStatementsOfNobody() }
+            return try writes.rewriting(of: sql)
+        }
     }
 
     private func running<Result>(_ body: () throws -> Result) throws -> Result {

@@ -10,44 +10,49 @@ package struct Rewriting {
     struct Key: Hashable {
         var text: ExactString
         var enforcesForeignKeys: Bool
+        /// The version of the schema of `temp`, in which the application may make tables and views.
+        var temporaryVersion: Int64
     }
 }
 
 // Statements that write the target's table on a connection of other code, and promote the rows that they need by themselves.
 extension BorrowedWrites {
     /// The statement that does what the given one cannot do with a union table; `nil` if the given one can be left as it is.
+    ///
+    /// This reads nothing of the files: in a transaction, it would begin a snapshot. If another connection writes, SQLite refuses at once a
+    /// lock that is asked for after that.
     func rewriting(of sql: String) throws -> Rewriting? {
         guard !isAnnounced, let overlay else { return nil }
-        let enforces = connection.isOn(.foreignKeys)
-        return try texts.rewritings.plan(
-            for: Rewriting.Key(text: ExactString(string: sql), enforcesForeignKeys: enforces)
-        ) {
+        let key = Rewriting.Key(
+            text: ExactString(string: sql),
+            enforcesForeignKeys: connection.isOn(.foreignKeys),
+            temporaryVersion: try temporaryVersion()
+        )
+        return try texts.rewritings.plan(for: key) {
             let outline = SQLScript(sql).outline()
-            guard let table = try tableOfRefused(outline, overlay) else { return nil }
-            try noteStatement()
-            var router = Router(overlay: overlay, enforcesForeignKeys: enforces)
+            guard let table = tableOfRefused(outline, overlay) else { return nil }
+            if let reason = try reasonAgainst(outline, overlay) { throw Self.mustMove(table, reason) }
+            var router = Router(overlay: overlay, enforcesForeignKeys: key.enforcesForeignKeys)
             router.isAlone = true
             let route = try router.route(outline, in: sql)
-            let isBesideRowID =
-                outline.from != nil && Promotion(outline: outline, text: sql, table: table).namesRowID
-            let reason = isBesideRowID ? "a rowid beside FROM" : route.reason.construct
-            guard !isBesideRowID, route.drained.isEmpty, route.substitutes.isEmpty, !route.ignoresChecks,
-                !route.suspendsOverlay,
+            guard route.drained.isEmpty, route.substitutes.isEmpty, !route.ignoresChecks, !route.suspendsOverlay,
                 route.redirected != nil
-            else {
-                throw MigrationError(
-                    .refusedStatement,
-                    "table \(table.name) is moving, and \(reason) needs its rows in one place before the "
-                        + "statement runs: run the statement with MigrationOverlay.execute or fetchAll",
-                    table: table.name
-                )
-            }
+            else { throw Self.mustMove(table, route.reason.construct) }
             return Rewriting(sql: route.sql, end: outline.endOffset)
         }
     }
 
+    private static func mustMove(_ table: MovingTable, _ reason: String) -> MigrationError {
+        MigrationError(
+            .refusedStatement,
+            "table \(table.name) is moving, and \(reason) needs its rows in one place before the statement runs: run the statement with "
+                + "MigrationOverlay.execute or fetchAll",
+            table: table.name
+        )
+    }
+
     /// The moving table that a statement writes in a way that SQLite, or ``WritePlan``, refuses for a union table.
-    private func tableOfRefused(_ outline: StatementOutline, _ overlay: Overlay) throws -> MovingTable? {
+    private func tableOfRefused(_ outline: StatementOutline, _ overlay: Overlay) -> MovingTable? {
         switch outline.kind {
         case .insert: guard !outline.upsert.isEmpty || outline.returning != nil else { return nil }
         case .update: guard outline.returning != nil || outline.from != nil else { return nil }
@@ -58,11 +63,43 @@ extension BorrowedWrites {
         return overlay.table(named: target.name)
     }
 
+    /// The construct because of which a statement cannot be rewritten, if its outline tells.
+    private func reasonAgainst(_ outline: StatementOutline, _ overlay: Overlay) throws -> String? {
+        if outline.from != nil { return "UPDATE … FROM" }
+        // SQLite counts the promotions of a statement that runs.
+        if outline.kind != .insert,
+            outline.functionCalls.contains(where: { ["changes", "total_changes"].contains($0.name) })
+        {
+            return "changes()"
+        }
+        // The view's definition may change later.
+        let namesView = try outline.tableReferences.contains { reference in
+            guard reference.context != .target, !reference.isTableFunction, !outline.isHiddenByCommonTable(reference)
+            else { return false }
+            return try !knownTables.contains(SQLIdentifier.lowercased(reference.name.name))
+                || isTemporary(reference.name.name)
+        }
+        return namesView ? "a view, a TEMP table, or a table that is made after the overlay," : nil
+    }
+
+    private func isTemporary(_ name: String) throws -> Bool {
+        if overlay?.table(named: name) != nil { return false }
+        let statement = try statements.statement("SELECT 1 FROM sqlite_temp_master WHERE name = ?1 COLLATE NOCASE")
+        defer { statement.reset() }
+        try statement.bind(name, at: 1)
+        return try statement.step()
+    }
+
     /// Notes that a statement writes the target's table itself.
     func noteDirectWrite(of table: MovingTable) throws {
         if isCarryingOut || isAnnounced { return statements.epoch += 1 }
         try noteStatement()
-        guard connection.isOn(.foreignKeys), overlay?.lacksKeyActions(table) ?? true else { return }
+        try checkKeys(of: table)
+    }
+
+    /// Makes sure that foreign keys can be followed if they are enforced.
+    func checkKeys(of table: MovingTable) throws {
+        guard !isAnnounced, connection.isOn(.foreignKeys), overlay?.lacksKeyActions(table) ?? true else { return }
         throw Self.refusal(of: table, "a foreign key connects it with another table")
     }
 
@@ -72,8 +109,9 @@ extension BorrowedWrites {
         for running in connection.runningStatements(thatMayWrite: true) {
             guard let text = running.sql else { continue }
             let outline = SQLScript(text).outline()
-            guard outline.kind == .insert, let target = outline.target, SQLIdentifier.equal(target.name, table.name),
-                target.schema.map({ SQLIdentifier.equal($0, "main") }) ?? false
+            guard outline.kind == .insert, outline.target?.schema.map({ SQLIdentifier.equal($0, "main") }) ?? false,
+                outline.target.map({ SQLIdentifier.equal($0.name, table.name) }) ?? false,
+                Self.takesRows(outline, from: table)
             else { continue }
             throw SQLiteError(
                 code: .error,
@@ -84,25 +122,39 @@ extension BorrowedWrites {
         }
     }
 
-    /// Makes sure that SQLite finds rows by a list of their keys, as ``Promotion/embed(in:redirect:)`` needs it. If SQLite knows that the
-    /// table has few rows, it may look at each of them instead, and evaluates the list at the first one. It would then miss rows that come
-    /// before the first one. SQLite knows nothing of tables that ANALYZE has not seen, and takes them for large.
-    func checkStatistics(of table: MovingTable) throws {
-        if isAnnounced { return }
-        let exists = try statements.statement("SELECT 1 FROM main.sqlite_master WHERE name = 'sqlite_stat1'")
-        defer { exists.reset() }
-        guard try exists.step() else { return }
-        let known = try statements.statement(
-            "SELECT min(CAST(stat AS INTEGER)) FROM main.sqlite_stat1 WHERE tbl = ?1 COLLATE NOCASE"
-        )
-        defer { known.reset() }
-        try known.bind(table.name, at: 1)
-        guard try known.step(), known.storageClass(at: 0) != .null, known.int64(at: 0) < Self.fewRows else { return }
-        throw Self.refusal(
-            of: table,
-            "ANALYZE has counted few rows in the target, so SQLite would not look for them by a list of keys"
-        )
+    /// Whether an INSERT of several rows, or its WITH, names a table.
+    private static func takesRows(_ outline: StatementOutline, from table: MovingTable) -> Bool {
+        let source: Range<Int>
+        switch outline.source {
+        case .values(let rows, let range)?:
+            guard rows.count > 1 else { return false }
+            source = range
+        case .select(let range)?: source = range
+        default: return false
+        }
+        return outline.tableReferences.contains { reference in
+            let place = reference.name.range.lowerBound
+            return SQLIdentifier.equal(reference.name.name, table.name)
+                && (source.contains(place) || outline.with?.contains(place) ?? false)
+        }
     }
 
-    private static let fewRows = 10_000
+    /// Makes sure that SQLite finds rows by a list of their keys, as ``Promotion/embed(in:redirect:)`` needs it. If SQLite takes the table for
+    /// small, it looks at each of its rows instead, and evaluates the list at the first one. It would then miss rows that come before the
+    /// first one, and all rows if the table is empty.
+    func checkPlan(of table: MovingTable) throws {
+        if isAnnounced { return }
+        // SQLite prepares an EXPLAIN never again.
+        let plan = try connection.prepare(
+            "EXPLAIN QUERY PLAN SELECT 1 FROM \(table.sql.target) AS t WHERE \(table.key.isRowID ? table.key.target[0] : "rowid") "
+                + "IN (SELECT 1 UNION ALL SELECT 2)"
+        )
+        defer { plan.reset() }
+        guard try plan.step(), case .text(let detail) = plan.value(at: 3), detail.hasPrefix("SEARCH") else {
+            throw Self.refusal(
+                of: table,
+                "SQLite takes the target's table for small (ANALYZE has counted its rows), and would not look for rows by a list of keys"
+            )
+        }
+    }
 }

@@ -23,8 +23,9 @@ extension Overlay {
         try connection.createFunction(Promotion.function, argumentCount: 2, flags: flags) {
             [weak self] values, result in
             guard let self else { throw Self.isGone }
+            // The union table that gives the key has noted the statement.
             let table = try table(values)
-            try beforeDirectWrite?(table)
+            try beforePromotion?(table)
             let key = values[1].int64
             try keepingLastInsertRowID {
                 for feed in table.feeds { try feed.promoteIfPending(.rowID(key), feed.state()) }

@@ -72,8 +72,10 @@ final class Overlay {
     var beforeKeyActions: ((_ isEnforced: Bool) throws -> Void)?
     /// Whether `changes()` and `total_changes()` are SQLite's still.
     var lacksCounts = false
-    /// Called before rows are promoted for a statement that writes the target's table, where nobody announces statements.
+    /// Called before a statement writes a row of the target's table, where nobody announces statements.
     var beforeDirectWrite: ((MovingTable) throws -> Void)?
+    /// Called before a statement promotes a row by itself.
+    var beforePromotion: ((MovingTable) throws -> Void)?
 
     /// Called before the overlay is made for these migrations: an error keeps the overlay as it is.
     var admission: (([MigrationRecord], [TableRecord]) throws -> Void)?

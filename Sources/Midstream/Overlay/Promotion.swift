@@ -77,48 +77,34 @@ struct Promotion {
 
     // MARK: Within the statement
 
-    /// Makes the statement itself promote the rows that it affects, before SQLite looks for them in the target.
-    ///
-    /// In an UPDATE, FROM gets one more table: a query of one row, which calls a function for each pending row. Where an UPDATE has FROM,
-    /// SQLite evaluates a query that counts before it looks for rows of the other tables. A DELETE has no FROM. There, and where a join
-    /// would give `rowid` another meaning, WHERE becomes a list of keys, which calls the function. SQLite evaluates the list before it
-    /// looks for rows if it finds them by their keys: see ``BorrowedWrites/checkStatistics(of:)``.
+    /// Makes an UPDATE or DELETE itself promote the rows that it affects: its WHERE becomes a list of keys, which calls a function for each
+    /// pending row. SQLite evaluates the list before it looks for rows, if it looks for rows by their keys. Whoever runs the statement must
+    /// make sure of that: see ``BorrowedWrites/checkPlan(of:)``.
     ///
     /// - Returns: `false` if the statement cannot do so.
     func embed(in edits: inout SQLEdits, redirect: (inout SQLEdits) throws -> Void) rethrows -> Bool {
-        // If a parameter without a name is mentioned twice, it needs its number.
-        func text(_ parameter: Parameter) -> String { parameter.name ?? "?\(parameter.index)" }
-        let call = "\(Self.function)(\(table.id), \(KeySQL.list(key)))"
-        let isJoined = outline.kind == .update && (outline.from != nil || !namesRowID)
-        // Columns of RETURNING get their names from the text. There, a parameter without a name has the next number anyway.
-        for parameter in outline.parameters where !(outline.returning?.contains(parameter.range.lowerBound) ?? false) {
-            edits.replace(parameter.range, with: text(parameter))
+        guard outline.from == nil, outline.orderBy == nil, outline.limit == nil else { return false }
+        // A parameter without a name needs its number wherever it is mentioned again.
+        func again(_ parameter: Parameter) -> String { parameter.name ?? "?\(parameter.index)" }
+        func first(_ parameter: Parameter) -> String {
+            outline.with?.contains(parameter.range.lowerBound) ?? false ? again(parameter) : parameter.name ?? "?"
         }
-        if isJoined {
-            let union = "temp.\(SQLIdentifier.quoted(table.name))"
-            let query = try rows(of: union, selecting: "count(\(call))", parameter: text, redirect: redirect)
-            guard let query, let set = outline.clauses.set?.range else { return false }
-            let promoted = "(\(query)\n) AS \(Self.function)"
-            guard let from = outline.clauses.from?.range, let tables = outline.from else {
-                edits.insert("\nFROM \(promoted)\n", at: set.upperBound)
-                return true
-            }
-            guard let others = try? edits.extract(tables, from: self.text) else { return false }
-            edits.discard(in: from)
-            edits.replace(from, with: "FROM \(promoted)\(joined(others))\n")
-            return true
-        }
-        let pending = "temp.\(SQLIdentifier.quoted(OwnNames.pending(table.id)))"
-        let promoted = try rows(of: pending, selecting: call, parameter: text, redirect: redirect)
+        let promoted = try rows(
+            of: "temp.\(SQLIdentifier.quoted(OwnNames.pending(table.id)))",
+            selecting: "\(Self.function)(\(table.id), \(KeySQL.list(key)))",
+            parameter: first,
+            redirect: redirect
+        )
         let others = try rows(
             of: table.sql.target,
             selecting: KeySQL.list(key),
-            parameter: text,
+            parameter: again,
             redirect: redirect
         )
         guard let promoted, let others else { return false }
         let list = "SELECT * FROM (\(promoted)\n) UNION ALL SELECT * FROM (\(others)\n)"
         let condition = "\(table.key.tupleOfSought(key)) IN (\(list))"
+        // SQLite finds the rows by their keys.
         if let index = outline.indexedBy { edits.remove(index) }
         if let whereClause = outline.whereClause {
             edits.discard(in: whereClause)
@@ -131,9 +117,6 @@ struct Promotion {
         }
         return true
     }
-
-    /// Whether the statement may name a rowid. If FROM has several tables, SQLite does not find their rowids.
-    var namesRowID: Bool { outline.mentions(["rowid", "oid", "_rowid_"]) }
 
     /// The function that such a statement calls with the number of a moving table and a key. It returns the key.
     static let function = "midstream_promoted"

@@ -9,7 +9,8 @@ struct Router {
     let overlay: Overlay
     /// Whether the connection enforces foreign keys.
     let enforcesForeignKeys: Bool
-    /// Whether nothing can be done before the statement, so that the statement must promote by itself the rows that it affects.
+    /// Whether nothing can be done before the statement, so that the statement must promote by itself the rows that it affects. Such a
+    /// statement names no view.
     var isAlone = false
 
     /// - Throws: `SQLiteError` when a file cannot be read. SQLite may have rolled back the open transaction then.
@@ -155,7 +156,8 @@ struct Router {
     private func wayOfKeys(_ outline: StatementOutline, _ text: String, _ route: inout Route) throws -> Route? {
         let tied = enforcesForeignKeys ? outline.target.map { overlay.tablesTied(to: $0.name) } ?? [] : []
         route.mayReplace = outline.mentions(["replace"])
-        route.mayActByKeys = try enforcesForeignKeys && outline.isComplete && overlay.isOfSchema()
+        // What runs alone checks the schema as it begins.
+        route.mayActByKeys = try enforcesForeignKeys && outline.isComplete && (isAlone || overlay.isOfSchema())
         guard !tied.isEmpty, let target = outline.target, try !isOutsideMain(target) else { return nil }
         try checkWritable()
         guard outline.kind != .dropTable, route.mayActByKeys, overlay.keyActions.handles(target.name) else {
@@ -255,6 +257,7 @@ struct Router {
     /// The views that a statement names, and the views that these name. A statement that begins or ends a transaction
     /// names none and reads nothing.
     private func views(namedBy outline: StatementOutline) throws -> [StatementOutline] {
+        if isAlone { return [] }
         switch Self.role(of: outline) {
         case .begin, .savepoint, .end, .rollback: return []
         case .query, .write, .other: break

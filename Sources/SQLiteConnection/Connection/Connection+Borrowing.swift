@@ -103,6 +103,15 @@ extension Connection {
         }
     }
 
+    /// Runs `body` while no other thread runs a function of SQLite on the connection. A connection that SQLite does not serialize must not
+    /// be used by two threads anyway.
+    package func exclusively<Result>(_ body: () throws -> Result) rethrows -> Result {
+        let mutex = isClosed ? nil : sqlite3_db_mutex(db)
+        sqlite3_mutex_enter(mutex)
+        defer { sqlite3_mutex_leave(mutex) }
+        return try body()
+    }
+
     /// Whether a setting is on.
     public func isOn(_ setting: Setting) -> Bool {
         var value: Int32 = 0

@@ -3,7 +3,7 @@ import GRDB
 import struct Midstream.EncryptionKey
 import class Midstream.MigrationOverlay
 
-// Makes upserts, RETURNING and UPDATE … FROM work on moving tables.
+// Makes upserts and RETURNING work on moving tables.
 @_exported import enum MidstreamPreparing.Preparing
 
 extension Configuration {

@@ -10,8 +10,8 @@ extension GRDB.Database {
     ///     try db.executeThroughOverlay(
     ///         sql: "INSERT INTO player(id) SELECT id + last_insert_rowid() FROM guest ON CONFLICT DO NOTHING")
     ///
-    /// Upserts, RETURNING and UPDATE … FROM need this function only where `MigrationOverlay.rewritten` refuses the statement, or where
-    /// the module MidstreamPreparing is not in place: see ``MidstreamPreparing/Preparing``.
+    /// Upserts and RETURNING need this function only where `MigrationOverlay.rewritten` refuses the statement, or where the module
+    /// MidstreamPreparing is not in place: see ``MidstreamPreparing/Preparing``.
     ///
     /// GRDB does not see what the statements change, so observers are told that any table may have changed. This takes time in
     /// proportion to the number of tables. Outside a transaction, the statements run in a transaction of their own. Use this function
