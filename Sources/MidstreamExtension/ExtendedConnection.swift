@@ -16,6 +16,8 @@ final class ExtendedConnection {
 
     func defineFunctions() throws {
         let connection = Connection(borrowing: handle)
+        // The extension was loaded before.
+        if (try? connection.prepare("SELECT midstream_refresh()")) != nil { return }
         try connection.createFunction("midstream_refresh", argumentCount: 0, flags: .directOnly) { [self] _, result in
             try overlay.refresh()
             result.set(Int64(overlay.movingTables.count))

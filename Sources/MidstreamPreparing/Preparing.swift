@@ -71,7 +71,7 @@ func prepare(
     _ statement: UnsafeMutablePointer<OpaquePointer?>?,
     _ tail: UnsafeMutablePointer<Text?>?
 ) -> CInt {
-    rewriting(handle, sql, count, tail) { Library.prepare(handle, $0, $1, statement, $2) }
+    rewriting(handle, sql, count, statement, tail) { Library.prepare(handle, $0, $1, statement, $2) }
 }
 
 @_cdecl("sqlite3_prepare_v2")
@@ -82,7 +82,7 @@ func prepareV2(
     _ statement: UnsafeMutablePointer<OpaquePointer?>?,
     _ tail: UnsafeMutablePointer<Text?>?
 ) -> CInt {
-    rewriting(handle, sql, count, tail) { Library.prepareV2(handle, $0, $1, statement, $2) }
+    rewriting(handle, sql, count, statement, tail) { Library.prepareV2(handle, $0, $1, statement, $2) }
 }
 
 @_cdecl("sqlite3_prepare_v3")
@@ -94,7 +94,7 @@ func prepareV3(
     _ statement: UnsafeMutablePointer<OpaquePointer?>?,
     _ tail: UnsafeMutablePointer<Text?>?
 ) -> CInt {
-    rewriting(handle, sql, count, tail) { Library.prepareV3(handle, $0, $1, flags, statement, $2) }
+    rewriting(handle, sql, count, statement, tail) { Library.prepareV3(handle, $0, $1, flags, statement, $2) }
 }
 
 /// Prepares a text, or what takes its place.
@@ -102,6 +102,7 @@ private func rewriting(
     _ handle: OpaquePointer?,
     _ sql: Text?,
     _ count: CInt,
+    _ statement: UnsafeMutablePointer<OpaquePointer?>?,
     _ tail: UnsafeMutablePointer<Text?>?,
     _ prepare: (Text?, CInt, UnsafeMutablePointer<Text?>?) -> CInt
 ) -> CInt {
@@ -115,10 +116,12 @@ private func rewriting(
     do {
         guard let rewritten = try overlay.rewriting(of: text) else { return prepare(sql, count, tail) }
         let code = rewritten.sql.withCString { prepare($0, -1, nil) }
-        tail?.pointee = sql + first.bytes.count
+        tail?.pointee = sql + first.end
         return code
     } catch let error as SQLiteError where error.code.isOfMoment {
         // The connection has this error as its last one.
+        statement?.pointee = nil
+        tail?.pointee = sql + first.end
         return error.code.rawValue
     } catch {
         // SQLite, or the overlay when the statement runs, tells that the statement is refused.
@@ -135,7 +138,9 @@ extension ResultCode {
 
 /// The first statement of a text, found without looking at those after it: a program prepares the statements of a script one by one.
 private struct FirstStatement {
-    private(set) var bytes: UnsafeRawBufferPointer
+    let bytes: UnsafeRawBufferPointer
+    /// Where the next statement begins.
+    let end: Int
     /// Whether the statement has a word without which SQLite refuses no statement on a moving table.
     let mayNeedRewriting: Bool
 
@@ -143,7 +148,7 @@ private struct FirstStatement {
         let start = UnsafeRawPointer(sql).assumingMemoryBound(to: UInt8.self)
         func byte(_ place: Int) -> UInt8 { place < most ? start[place] : 0 }
         var (place, word): (Int, [UInt8]) = (0, [])
-        var hasWord = false
+        var (beginning, hasBegun, hasWord) = (0, false, false)
         func skip(to end: UInt8) {
             place += 1
             while byte(place) != end, byte(place) != 0 { place += 1 }
@@ -154,6 +159,7 @@ private struct FirstStatement {
             let lower = character | 0x20
             if lower >= UInt8(ascii: "a"), lower <= UInt8(ascii: "z") {
                 if word.count < Self.longest { word.append(lower) }
+                hasBegun = true
                 place += 1
                 continue
             }
@@ -162,7 +168,8 @@ private struct FirstStatement {
             switch character {
             case UInt8(ascii: ";"):
                 place += 1
-                break scan
+                if hasBegun { break scan }
+                beginning = place
             case UInt8(ascii: "'"), UInt8(ascii: "\""), UInt8(ascii: "`"): skip(to: character)
             case UInt8(ascii: "["): skip(to: UInt8(ascii: "]"))
             case UInt8(ascii: "-") where byte(place + 1) == character: skip(to: UInt8(ascii: "\n"))
@@ -176,7 +183,8 @@ private struct FirstStatement {
             }
         }
         mayNeedRewriting = hasWord || Self.words.contains(word)
-        bytes = UnsafeRawBufferPointer(start: sql, count: place)
+        bytes = UnsafeRawBufferPointer(start: sql + beginning, count: place - beginning)
+        end = place
     }
 
     private static let words: Set<[UInt8]> = [Array("conflict".utf8), Array("returning".utf8)]

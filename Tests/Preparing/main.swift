@@ -110,6 +110,10 @@ let returning: [(String, [String])] = [
         "DELETE FROM messages WHERE id BETWEEN :low AND :high RETURNING :low || id AS \"a;b\" -- ; returning",
         ["60", "62"]
     ),
+    (
+        " ;; -- first\n ; INSERT INTO messages(id) VALUES (73) ON CONFLICT(id) DO UPDATE SET old = 'h' RETURNING old;; SELECT 1",
+        []
+    ),
     ("UPDATE messages SET body = count(*) WHERE id IN (9, 99) RETURNING id", []),
     ("REPLACE INTO messages(id, sender) VALUES (75, 's76') RETURNING id, body", []),
 ]

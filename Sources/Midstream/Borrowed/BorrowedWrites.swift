@@ -10,8 +10,8 @@ final class BorrowedWrites {
     let statements: InternalStatements
     /// The traits of the file's views and triggers.
     var schemaTraits = QueryTraits.unknown
-    /// The names of the target's tables when the overlay was made, in lower case.
-    var knownTables: Set<String> = []
+    /// What rewriting a statement depends on.
+    var names = KnownNames()
     /// The traits of the views of `temp`. The connection's owner may make such views at any time.
     private var temporary: (version: Int64, traits: QueryTraits)?
     /// Called with each statement, in the statement's snapshot. An error ends the statement.
@@ -21,6 +21,13 @@ final class BorrowedWrites {
     /// How many union tables SQLite has connected. SQLite disconnects them when a change of the schema is undone, and connects
     /// them when a statement names them.
     var connectedTables = 0
+
+    struct KnownNames {
+        /// The names of the target's tables when the overlay was made, in lower case.
+        var tables: Set<String> = []
+        /// The version of the schema of `temp` outside transactions, when a statement was last rewritten there.
+        var temporaryVersion: Int64?
+    }
 
     fileprivate struct PlanKey: Hashable {
         var text: ExactString

@@ -32,6 +32,11 @@ struct KeyPlan {
         refusal =
             WritePlan.asksForEarlierRows(outline)
             ? error("the values of a row could depend on the rows before it") : nil
+        let router = Router(overlay: overlay, enforcesForeignKeys: true)
+        if router.readsWhatKeysChange(outline, target) {
+            refusalOfValues = error("what a row reads could be changed by the rows before it")
+            return
+        }
         refusalOfValues =
             try Self.computesKeyTwice(outline, schema, overlay.keyActions.passedColumns(of: target.name), isPlainTable)
             ? error("the statement may compute a key twice") : nil

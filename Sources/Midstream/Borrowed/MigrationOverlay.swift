@@ -121,7 +121,7 @@ public final class MigrationOverlay {
             guard let self, let overlay else { return }
             let known = Set(overlay.byName.keys).union(overlay.twins.map(SQLIdentifier.lowercased))
             writes.schemaTraits = try watch.admit(moving, self.connection, overlaid: known)
-            writes.knownTables = Set(
+            writes.names.tables = Set(
                 try self.connection.fetchAll("SELECT name FROM main.sqlite_master WHERE type = 'table'").map {
                     SQLIdentifier.lowercased(try $0.get(0))
                 }

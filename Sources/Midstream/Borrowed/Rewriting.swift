@@ -28,18 +28,23 @@ extension BorrowedWrites {
             enforcesForeignKeys: connection.isOn(.foreignKeys),
             temporaryVersion: try temporaryVersion()
         )
-        return try texts.rewritings.plan(for: key) {
-            let outline = SQLScript(sql).outline()
-            guard let table = tableOfRefused(outline, overlay) else { return nil }
-            if let reason = try reasonAgainst(outline, overlay) { throw Self.mustMove(table, reason) }
-            var router = Router(overlay: overlay, enforcesForeignKeys: key.enforcesForeignKeys)
-            router.isAlone = true
-            let route = try router.route(outline, in: sql)
-            guard route.drained.isEmpty, route.substitutes.isEmpty, !route.ignoresChecks, !route.suspendsOverlay,
-                route.redirected != nil
-            else { throw Self.mustMove(table, route.reason.construct) }
-            return Rewriting(sql: route.sql, end: outline.endOffset)
-        }
+        // What a transaction has made in `temp` may be undone, and another change may then get the version.
+        if !connection.isInTransaction { names.temporaryVersion = key.temporaryVersion }
+        guard key.temporaryVersion == names.temporaryVersion else { return try rewriting(of: sql, key, overlay) }
+        return try texts.rewritings.plan(for: key) { try rewriting(of: sql, key, overlay) }
+    }
+
+    private func rewriting(of sql: String, _ key: Rewriting.Key, _ overlay: Overlay) throws -> Rewriting? {
+        let outline = SQLScript(sql).outline()
+        guard let table = tableOfRefused(outline, overlay) else { return nil }
+        if let reason = try reasonAgainst(outline, overlay) { throw Self.mustMove(table, reason) }
+        var router = Router(overlay: overlay, enforcesForeignKeys: key.enforcesForeignKeys)
+        router.isAlone = true
+        let route = try router.route(outline, in: sql)
+        guard route.drained.isEmpty, route.substitutes.isEmpty, !route.ignoresChecks, !route.suspendsOverlay,
+            route.redirected != nil
+        else { throw Self.mustMove(table, route.reason.construct) }
+        return Rewriting(sql: route.sql, end: outline.endOffset)
     }
 
     private static func mustMove(_ table: MovingTable, _ reason: String) -> MigrationError {
@@ -72,15 +77,28 @@ extension BorrowedWrites {
         {
             return "changes()"
         }
+        // The table's triggers make SQLite compute all rows first.
+        if outline.kind == .insert, outline.returning == nil, Router.insertsSeveralRows(outline),
+            outline.functionCalls.contains(where: {
+                !VolatileTerms.isStable($0.name) && !Self.functionsOfSQLite.contains($0.name)
+            })
+        {
+            return "a function of the application in an INSERT of several rows"
+        }
         // The view's definition may change later.
         let namesView = try outline.tableReferences.contains { reference in
             guard reference.context != .target, !reference.isTableFunction, !outline.isHiddenByCommonTable(reference)
             else { return false }
-            return try !knownTables.contains(SQLIdentifier.lowercased(reference.name.name))
+            return try !names.tables.contains(SQLIdentifier.lowercased(reference.name.name))
                 || isTemporary(reference.name.name)
         }
         return namesView ? "a view, a TEMP table, or a table that is made after the overlay," : nil
     }
+
+    /// Functions of SQLite whose values depend on no row.
+    private static let functionsOfSQLite: Set<String> = [
+        "random", "randomblob", "date", "time", "datetime", "julianday", "unixepoch", "strftime", "timediff",
+    ]
 
     private func isTemporary(_ name: String) throws -> Bool {
         if overlay?.table(named: name) != nil { return false }
@@ -146,7 +164,7 @@ extension BorrowedWrites {
         if isAnnounced { return }
         // SQLite prepares an EXPLAIN never again.
         let plan = try connection.prepare(
-            "EXPLAIN QUERY PLAN SELECT 1 FROM \(table.sql.target) AS t WHERE \(table.key.isRowID ? table.key.target[0] : "rowid") "
+            "EXPLAIN QUERY PLAN SELECT 1 FROM \(table.sql.target) AS t NOT INDEXED WHERE \(table.key.isRowID ? table.key.target[0] : "rowid") "
                 + "IN (SELECT 1 UNION ALL SELECT 2)"
         )
         defer { plan.reset() }

@@ -59,6 +59,7 @@ extension MovingTable {
         do {
             try statements.movingRows(of: sql) {
                 try run(copyRow)
+                guard connection.changes > 0 else { throw Self.isKeptOut(name) }
                 isCopied = true
             }
             try run(settleRow)
@@ -69,6 +70,14 @@ extension MovingTable {
         statements.epoch += 1
         recent.note(self.key.folded(key))
         statements.blobs.promoted(key, of: id)
+    }
+
+    /// A TEMP trigger of other code may say RAISE(IGNORE).
+    private static func isKeptOut(_ table: String) -> SQLiteError {
+        SQLiteError(
+            code: .error,
+            message: "a trigger of this connection keeps a pending row of table \(table) from being promoted"
+        )
     }
 
     /// Notes that a pending row is gone. SQLite counts it as a row that the statement has changed.

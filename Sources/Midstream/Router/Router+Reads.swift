@@ -86,7 +86,15 @@ extension Router {
             try functions.apply(to: &edits, in: outline, ofMain: overlay.byName.keys + overlay.strayNames())
         }
         for reference in outline.tableReferences where reference.context != .target {
-            guard isOverlaid(reference.name) else { continue }
+            guard isOverlaid(reference.name) else {
+                // SQLite may prepare the statement again when `temp` has a view of that name.
+                if isAlone, reference.name.schema == nil, !reference.isTableFunction,
+                    !outline.isHiddenByCommonTable(reference)
+                {
+                    edits.insertWord("main.", at: reference.name.nameRange.lowerBound, of: outline)
+                }
+                continue
+            }
             if reference.isTableFunction {
                 // A plain table is no function, but a virtual table may be.
                 let name = reference.name

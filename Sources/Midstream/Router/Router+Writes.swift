@@ -33,7 +33,7 @@ extension Router {
         if target.schema == nil { edits.insertWord("main.", at: target.nameRange.lowerBound, of: outline) }
         try redirectReads(outline, text, &edits)
         if outline.kind == .insert {
-            if asksForEarlierRows(outline, route.views) { return route.draining([table.id], .earlierRows) }
+            if dependsOnEarlierRows(outline, target, route) { return route.draining([table.id], .earlierRows) }
             let isVolatile = route.views.map { VolatileTerms(outline: outline, views: $0).isFound } ?? true
             if isVolatile, !evaluateOnce(outline, text, &edits) { return route.draining([table.id], .chosenRows) }
             if let transfer = try transfer(outline) { try apply(transfer, to: &edits, &route, outline) }
@@ -121,6 +121,28 @@ extension Router {
         guard let views else { return true }
         return ([outline] + views).contains { text in
             text.functionCalls.contains { ["changes", "total_changes", "last_insert_rowid"].contains($0.name) }
+        }
+    }
+
+    func dependsOnEarlierRows(_ outline: StatementOutline, _ target: ObjectName, _ route: Route) -> Bool {
+        asksForEarlierRows(outline, route.views) || readsWhatKeysChange(outline, target)
+    }
+
+    /// Whether the actions of enforced foreign keys may change, as an INSERT writes a row, what a later row of the INSERT reads. If the
+    /// table has a trigger, SQLite computes all rows first.
+    func readsWhatKeysChange(_ outline: StatementOutline, _ target: ObjectName) -> Bool {
+        guard enforcesForeignKeys, outline.returning == nil, Self.insertsSeveralRows(outline),
+            !outline.upsert.isEmpty || outline.mentions(["replace"]) || overlay.keyActions.definitionsReplace
+        else { return false }
+        let tied = overlay.foreignKeys.groups.first { $0.contains(lower(target.name)) } ?? []
+        return outline.tableReferences.contains { $0.context != .target && tied.contains(lower($0.name.name)) }
+    }
+
+    static func insertsSeveralRows(_ outline: StatementOutline) -> Bool {
+        switch outline.source {
+        case .values(let rows, _)?: rows.count > 1
+        case .defaultValues?: false
+        default: true
         }
     }
 

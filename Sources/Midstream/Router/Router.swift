@@ -169,7 +169,7 @@ struct Router {
         }
         guard outline.kind == .insert, movingTable(target) == nil else { return nil }
         // With the TEMP triggers for foreign keys, SQLite evaluates such an INSERT differently.
-        if asksForEarlierRows(outline, route.views) { return route.draining(tied, .earlierRows) }
+        if dependsOnEarlierRows(outline, target, route) { return route.draining(tied, .earlierRows) }
         let isVolatile = route.views.map { VolatileTerms(outline: outline, views: $0).isFound } ?? true
         var edits = SQLEdits()
         if isVolatile, !evaluateOnce(outline, text, &edits) { return route.draining(tied, .chosenRows) }

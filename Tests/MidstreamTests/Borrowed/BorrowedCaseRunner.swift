@@ -406,7 +406,8 @@ final class BorrowedCaseRunner {
     /// before it, against its documentation.
     private func mismatch(_ outcome: Outcome, _ command: Command) -> String? {
         guard outcome.failure == "20: datatype mismatch",
-            command.sql.contains(" OR ") || command.sql.contains("REPLACE ") || hasClausesOrKeys,
+            [" OR ", "REPLACE ", " ON CONFLICT", " RETURNING "].contains(where: command.sql.contains)
+                || hasClausesOrKeys,
             let target = SQLScript(command.sql).outline().target,
             hasTriggers({ SQLIdentifier.equal($0, target.name) })
         else { return nil }

@@ -156,6 +156,74 @@ import Testing
         #expect(try foreign.rows(all) == texts(pair.native.fetchAll(all)))
     }
 
+    /// A row of the INSERT changes, by a key, what SQLite has computed for a later row: it computes all rows first, since the table has
+    /// triggers.
+    @Test(arguments: [
+        ("p", "INSERT INTO p(id, k) SELECT id, x || 'y' FROM c WHERE 1 ON CONFLICT(id) DO UPDATE SET k = excluded.k"),
+        ("c", "REPLACE INTO p(id, k) SELECT id + 1, 'q' || id FROM c"),
+    ])
+    func rowsThatKeysChangeMeanwhileAreRefused(_ moving: String, _ sql: String) throws {
+        let pair = try Pair(
+            schema: """
+                CREATE TABLE p(id INTEGER PRIMARY KEY, k TEXT UNIQUE);
+                CREATE TABLE c(id INTEGER PRIMARY KEY, x TEXT REFERENCES p(k) ON UPDATE CASCADE ON DELETE CASCADE);
+                """,
+            rows: "INSERT INTO p VALUES (1, 'a'), (2, 'b'); INSERT INTO c VALUES (1, 'a'), (2, 'a')",
+            tables: [moving]
+        )
+        if moving == "c" {
+            let outside = try Connection(path: pair.target)
+            try outside.execute("INSERT INTO p VALUES (1, 'a'), (2, 'b')")
+            outside.close()
+        }
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.execute("PRAGMA foreign_keys = ON")
+        let overlay = try foreign.install()
+        let before = try foreign.rows("SELECT * FROM p UNION ALL SELECT * FROM c")
+        if moving == "p" {
+            let error = #expect(throws: MigrationError.self) { try overlay.rewritten(sql) }
+            #expect(error?.code == .refusedStatement)
+        } else {
+            let error = #expect(throws: SQLiteError.self) { try foreign.execute(sql) }
+            #expect(error?.message.contains("could be changed by the rows before it") ?? false)
+        }
+        #expect(try foreign.rows("SELECT * FROM p UNION ALL SELECT * FROM c") == before)
+    }
+
+    /// The name of a table stays that of the target's table, also when SQLite prepares the statement again.
+    @Test func aTemporaryViewThatIsMadeLaterIsNotMeant() throws {
+        let pair = try Self.pair("CREATE TABLE other(a); INSERT INTO other VALUES (70), (10)")
+        let foreign = try ForeignConnection(pair.target)
+        let overlay = try foreign.install()
+        let sql =
+            "DELETE FROM messages WHERE id IN (SELECT o.a FROM other AS o) OR id IN (SELECT other.a + 1 FROM other) RETURNING id"
+        try foreign.execute("BEGIN; CREATE TEMP TABLE gone(a)")
+        _ = try overlay.rewritten(sql)
+        try foreign.execute("ROLLBACK")
+        let kept = try foreign.wrapped.prepare(try overlay.rewritten(sql))
+        try foreign.execute("CREATE TEMP VIEW other AS SELECT id AS a FROM messages ORDER BY random() LIMIT 50")
+        #expect(throws: MigrationError.self) { try overlay.rewritten(sql) }
+        var deleted: Set<Int64> = []
+        while try kept.step() { deleted.insert(kept.int64(at: 0)) }
+        #expect(deleted == [10, 11, 70, 71])
+    }
+
+    /// The trigger keeps promoted rows out of the target.
+    @Test func aRowThatATriggerKeepsOutIsNotLost() throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target)
+        let overlay = try foreign.install()
+        try foreign.execute(
+            "CREATE TEMP TRIGGER late BEFORE INSERT ON main.messages WHEN NEW.id > 80 BEGIN SELECT RAISE(IGNORE); END"
+        )
+        let update = try overlay.rewritten("UPDATE messages SET sender = 'x' WHERE id IN (82, 60, 7) RETURNING id")
+        let error = #expect(throws: SQLiteError.self) { try foreign.rows(update) }
+        #expect(error?.message.contains("keeps a pending row") ?? false, "\(error?.message ?? "")")
+        try foreign.execute("DROP TRIGGER late")
+        #expect(try foreign.rows("SELECT count(*) FROM messages") == ["100"])
+        #expect(try foreign.rows(update).count == 3)
+    }
+
     @Test func keysThatAreEnforcedLaterAreNoticed() throws {
         // Rows of a table with such an index cannot be found by their keys.
         let pair = try Pair(
@@ -228,6 +296,7 @@ import Testing
             ("UPDATE messages SET body = a FROM other WHERE a = id RETURNING id", "UPDATE … FROM"),
             ("DELETE FROM messages WHERE changes() = 3 RETURNING id", "changes()"),
             ("DELETE FROM messages WHERE id IN (SELECT a FROM some) RETURNING id", "a view"),
+            ("INSERT INTO messages(id) VALUES (201), (app(1)) ON CONFLICT DO NOTHING", "a function of the application"),
             ("INSERT INTO messages(id) SELECT changes() + a FROM other WHERE 1 ON CONFLICT DO NOTHING", "changes()"),
         ] {
             let error = #expect(throws: MigrationError.self) { try overlay.rewritten(sql) }
