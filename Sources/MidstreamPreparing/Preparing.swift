@@ -115,7 +115,7 @@ private func rewriting(
     }
     do {
         guard let rewritten = try overlay.rewriting(of: text) else { return prepare(sql, count, tail) }
-        let code = rewritten.sql.withCString { prepare($0, -1, nil) }
+        let code = rewritten.withCString { prepare($0, -1, nil) }
         tail?.pointee = sql + first.end
         return code
     } catch let error as SQLiteError where error.code.isOfMoment {
@@ -187,6 +187,6 @@ private struct FirstStatement {
         end = place
     }
 
-    private static let words: Set<[UInt8]> = [Array("conflict".utf8), Array("returning".utf8)]
+    private static let words = [Array("conflict".utf8), Array("returning".utf8)]
     private static let longest = 10
 }

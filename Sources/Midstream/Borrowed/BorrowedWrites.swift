@@ -43,7 +43,7 @@ final class BorrowedWrites {
         /// What statements on tables that foreign keys connect with moving ones ask for.
         let keyPlans = TextPlans<ExactString, KeyPlan>()
         /// See ``BorrowedWrites/rewriting(of:)``.
-        let rewritings = TextPlans<Rewriting.Key, Rewriting?>()
+        let rewritings = TextPlans<RewritingKey, String?>()
     }
 
     let texts = Texts()
@@ -187,9 +187,7 @@ final class BorrowedWrites {
         guard writers.count == 1, let text = writers[0].sql else {
             throw Self.refusal(of: table, "more than one statement that writes is running")
         }
-        if connection.isOn(.foreignKeys), overlay?.lacksKeyActions(table) ?? true {
-            throw Self.refusal(of: table, "a foreign key connects it with another table")
-        }
+        try checkKeys(of: table)
         try noteStatement()
         let plan = try plan(text, operation, table)
         let isLaterRow = lastRow.map { $0 == (writers[0].identity, connection.totalChanges) } ?? false

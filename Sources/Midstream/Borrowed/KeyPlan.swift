@@ -55,8 +55,7 @@ struct KeyPlan {
             let column = outline.columns == nil ? place : schema.columnIndex(outline.columnNames[place]) ?? -1
             guard column < 0 || passed.contains(column) else { return false }
             let calls = outline.functionCalls.contains { call in
-                value.contains(call.nameRange.lowerBound) && !VolatileTerms.isStable(call.name)
-                    && !stable.contains(call.name)
+                value.contains(call.nameRange.lowerBound) && !VolatileTerms.isSteady(call.name)
             }
             if calls { return true }
             return try outline.tableReferences.contains { reference in
@@ -64,13 +63,6 @@ struct KeyPlan {
             }
         }
     }
-
-    /// These give the same value throughout a statement.
-    ///
-    /// Source: <https://www.sqlite.org/deterministic.html>.
-    private static let stable: Set<String> = [
-        "date", "time", "datetime", "julianday", "unixepoch", "strftime", "timediff", "last_insert_rowid",
-    ]
 }
 
 // Statements on tables that enforced foreign keys connect with moving ones.

@@ -113,7 +113,6 @@ public final class MigrationOverlay {
             if try self?.watch.check() ?? false { try overlay?.keyActions.readDefinitions() }
         }
         overlay.beforeDirectWrite = { [weak writes] in try writes?.noteDirectWrite(of: $0) }
-        overlay.beforePromotion = { [weak writes] in try writes?.checkKeys(of: $0) }
         overlay.beforeKeyActions = { [weak writes] in try writes?.noteKeyActions(isEnforced: $0) }
         overlay.keyActions.refusal = { [weak writes] in writes?.refusalOfKeys($0) }
         // Statements that were prepared before the overlay was removed may outlive it.
@@ -233,10 +232,10 @@ public final class MigrationOverlay {
     ///   it. Run it with ``execute(_:_:)`` or ``fetchAll(_:_:)``. `SQLiteError` as ``execute(_:_:)`` throws it.
     /// - Complexity: O(n) in the length of the text. The result is kept.
     public func rewritten(_ sql: String) throws -> String {
-        try rewriting(of: sql)?.sql ?? sql
+        try rewriting(of: sql) ?? sql
     }
 
-    package func rewriting(of sql: String) throws -> Rewriting? {
+    package func rewriting(of sql: String) throws -> String? {
         try checkOpen()
         // Several threads may prepare statements on one connection.
         return try connection.exclusively {

@@ -1,18 +1,12 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// A text that takes the place of the first statement of another text.
-package struct Rewriting {
-    package let sql: String
-    /// Where the next statement of the given text begins, in bytes.
-    package let end: Int
-
-    struct Key: Hashable {
-        var text: ExactString
-        var enforcesForeignKeys: Bool
-        /// The version of the schema of `temp`, in which the application may make tables and views.
-        var temporaryVersion: Int64
-    }
+/// What the rewriting of a statement depends on.
+struct RewritingKey: Hashable {
+    var text: ExactString
+    var enforcesForeignKeys: Bool
+    /// The version of the schema of `temp`, in which the application may make tables and views.
+    var temporaryVersion: Int64
 }
 
 // Statements that write the target's table on a connection of other code, and promote the rows that they need by themselves.
@@ -21,9 +15,9 @@ extension BorrowedWrites {
     ///
     /// This reads nothing of the files: in a transaction, it would begin a snapshot. If another connection writes, SQLite refuses at once a
     /// lock that is asked for after that.
-    func rewriting(of sql: String) throws -> Rewriting? {
+    func rewriting(of sql: String) throws -> String? {
         guard !isAnnounced, let overlay else { return nil }
-        let key = Rewriting.Key(
+        let key = RewritingKey(
             text: ExactString(string: sql),
             enforcesForeignKeys: connection.isOn(.foreignKeys),
             temporaryVersion: try temporaryVersion()
@@ -34,17 +28,17 @@ extension BorrowedWrites {
         return try texts.rewritings.plan(for: key) { try rewriting(of: sql, key, overlay) }
     }
 
-    private func rewriting(of sql: String, _ key: Rewriting.Key, _ overlay: Overlay) throws -> Rewriting? {
+    private func rewriting(of sql: String, _ key: RewritingKey, _ overlay: Overlay) throws -> String? {
         let outline = SQLScript(sql).outline()
         guard let table = tableOfRefused(outline, overlay) else { return nil }
-        if let reason = try reasonAgainst(outline, overlay) { throw Self.mustMove(table, reason) }
+        if let reason = try reasonAgainst(outline) { throw Self.mustMove(table, reason) }
         var router = Router(overlay: overlay, enforcesForeignKeys: key.enforcesForeignKeys)
         router.isAlone = true
         let route = try router.route(outline, in: sql)
         guard route.drained.isEmpty, route.substitutes.isEmpty, !route.ignoresChecks, !route.suspendsOverlay,
             route.redirected != nil
         else { throw Self.mustMove(table, route.reason.construct) }
-        return Rewriting(sql: route.sql, end: outline.endOffset)
+        return route.sql
     }
 
     private static func mustMove(_ table: MovingTable, _ reason: String) -> MigrationError {
@@ -69,7 +63,7 @@ extension BorrowedWrites {
     }
 
     /// The construct because of which a statement cannot be rewritten, if its outline tells.
-    private func reasonAgainst(_ outline: StatementOutline, _ overlay: Overlay) throws -> String? {
+    private func reasonAgainst(_ outline: StatementOutline) throws -> String? {
         if outline.from != nil { return "UPDATE … FROM" }
         // SQLite counts the promotions of a statement that runs.
         if outline.kind != .insert,
@@ -78,9 +72,9 @@ extension BorrowedWrites {
             return "changes()"
         }
         // The table's triggers make SQLite compute all rows first.
-        if outline.kind == .insert, outline.returning == nil, Router.insertsSeveralRows(outline),
+        if outline.kind == .insert, outline.returning == nil, !outline.insertsOneRow,
             outline.functionCalls.contains(where: {
-                !VolatileTerms.isStable($0.name) && !Self.functionsOfSQLite.contains($0.name)
+                !VolatileTerms.isSteady($0.name) && !["random", "randomblob"].contains($0.name)
             })
         {
             return "a function of the application in an INSERT of several rows"
@@ -94,11 +88,6 @@ extension BorrowedWrites {
         }
         return namesView ? "a view, a TEMP table, or a table that is made after the overlay," : nil
     }
-
-    /// Functions of SQLite whose values depend on no row.
-    private static let functionsOfSQLite: Set<String> = [
-        "random", "randomblob", "date", "time", "datetime", "julianday", "unixepoch", "strftime", "timediff",
-    ]
 
     private func isTemporary(_ name: String) throws -> Bool {
         if overlay?.table(named: name) != nil { return false }
@@ -117,7 +106,7 @@ extension BorrowedWrites {
 
     /// Makes sure that foreign keys can be followed if they are enforced.
     func checkKeys(of table: MovingTable) throws {
-        guard !isAnnounced, connection.isOn(.foreignKeys), overlay?.lacksKeyActions(table) ?? true else { return }
+        guard connection.isOn(.foreignKeys), overlay?.lacksKeyActions(table) ?? true else { return }
         throw Self.refusal(of: table, "a foreign key connects it with another table")
     }
 
@@ -144,12 +133,10 @@ extension BorrowedWrites {
     private static func takesRows(_ outline: StatementOutline, from table: MovingTable) -> Bool {
         let source: Range<Int>
         switch outline.source {
-        case .values(let rows, let range)?:
-            guard rows.count > 1 else { return false }
-            source = range
-        case .select(let range)?: source = range
+        case .values(_, let range)?, .select(let range)?: source = range
         default: return false
         }
+        if outline.insertsOneRow { return false }
         return outline.tableReferences.contains { reference in
             let place = reference.name.range.lowerBound
             return SQLIdentifier.equal(reference.name.name, table.name)

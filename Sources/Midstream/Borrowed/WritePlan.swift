@@ -39,7 +39,7 @@ struct WritePlan {
         let keys = table.keyActions?.keys(to: table.name).map(\.definition).filter(\.actsOnUpdate) ?? []
         let followed = keys.flatMap { $0.places(in: table.target) ?? [] }
         var changed: [Int] = []
-        isOfOneRow = operation == .insert && Self.insertsOneRow(outline)
+        isOfOneRow = operation == .insert && outline.insertsOneRow
         if operation != .delete, word == nil, table.constraintWords.hasOthersThanReplace {
             throw BorrowedWrites.refusal(
                 of: table,
@@ -160,14 +160,6 @@ struct WritePlan {
         case "replace": " OR REPLACE"
         case "ignore": " OR IGNORE"
         default: " OR ABORT"
-        }
-    }
-
-    private static func insertsOneRow(_ outline: StatementOutline) -> Bool {
-        switch outline.source {
-        case .values(let rows, _)?: rows.count == 1
-        case .defaultValues?: true
-        default: false
         }
     }
 

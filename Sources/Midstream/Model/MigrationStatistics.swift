@@ -27,7 +27,8 @@ public struct MigrationStatistics: Sendable, Hashable {
         /// The rows of an UPDATE or DELETE can be chosen only once, as with LIMIT or `random()`; and the statement has a FROM, or
         /// the table has triggers that may show the order of the rows.
         case chosenRows
-        /// An INSERT of several rows asks for `changes()` or `last_insert_rowid()`.
+        /// An INSERT of several rows asks for `changes()` or `last_insert_rowid()`; or it is an upsert or REPLACE, and reads a table that
+        /// an enforced foreign key connects with its own.
         case earlierRows
         /// The table has a unique index with which a new row could collide, and which is partial, or has an expression or a
         /// generated column.
@@ -51,7 +52,8 @@ public struct MigrationStatistics: Sendable, Hashable {
             case .tableDescription: "a function that describes a table"
             case .vacuum: "VACUUM"
             case .chosenRows: "LIMIT, ORDER BY or a function whose value may change, beside FROM or triggers"
-            case .earlierRows: "changes() or last_insert_rowid() in an INSERT of several rows"
+            case .earlierRows:
+                "changes() or last_insert_rowid() in an INSERT of several rows, or an upsert or REPLACE of several rows that reads what its foreign keys change,"
             case .otherKeys: "a unique index that is partial, or of an expression or a generated column"
             case .returning: "a subquery in RETURNING"
             case .valueType: "a value that does not fit the column's type"

@@ -25,7 +25,6 @@ extension Overlay {
             guard let self else { throw Self.isGone }
             // The union table that gives the key has noted the statement.
             let table = try table(values)
-            try beforePromotion?(table)
             let key = values[1].int64
             try keepingLastInsertRowID {
                 for feed in table.feeds { try feed.promoteIfPending(.rowID(key), feed.state()) }

@@ -74,8 +74,6 @@ final class Overlay {
     var lacksCounts = false
     /// Called before a statement writes a row of the target's table, where nobody announces statements.
     var beforeDirectWrite: ((MovingTable) throws -> Void)?
-    /// Called before a statement promotes a row by itself.
-    var beforePromotion: ((MovingTable) throws -> Void)?
 
     /// Called before the overlay is made for these migrations: an error keeps the overlay as it is.
     var admission: (([MigrationRecord], [TableRecord]) throws -> Void)?

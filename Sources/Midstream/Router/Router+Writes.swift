@@ -131,19 +131,11 @@ extension Router {
     /// Whether the actions of enforced foreign keys may change, as an INSERT writes a row, what a later row of the INSERT reads. If the
     /// table has a trigger, SQLite computes all rows first.
     func readsWhatKeysChange(_ outline: StatementOutline, _ target: ObjectName) -> Bool {
-        guard enforcesForeignKeys, outline.returning == nil, Self.insertsSeveralRows(outline),
+        guard enforcesForeignKeys, outline.returning == nil, !outline.insertsOneRow,
             !outline.upsert.isEmpty || outline.mentions(["replace"]) || overlay.keyActions.definitionsReplace
         else { return false }
         let tied = overlay.foreignKeys.groups.first { $0.contains(lower(target.name)) } ?? []
         return outline.tableReferences.contains { $0.context != .target && tied.contains(lower($0.name.name)) }
-    }
-
-    static func insertsSeveralRows(_ outline: StatementOutline) -> Bool {
-        switch outline.source {
-        case .values(let rows, _)?: rows.count > 1
-        case .defaultValues?: false
-        default: true
-        }
     }
 
     /// Turns one row of VALUES into a SELECT. If the table has a trigger, SQLite evaluates the expressions of VALUES once for the

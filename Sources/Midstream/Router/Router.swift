@@ -245,11 +245,7 @@ struct Router {
             !overlay.watch.triggers.insertOwners.contains(lower(table.name)),
             outline.upsert.isEmpty || !outline.mentions(["set"])
         else { return false }
-        return switch outline.source {
-        case .values(let rows, _)?: rows.count == 1
-        case .defaultValues?: true
-        default: false
-        }
+        return outline.insertsOneRow
     }
 
     // MARK: Views

@@ -20,6 +20,15 @@ struct VolatileTerms {
     /// Whether a function gives equal results for equal arguments.
     static func isStable(_ function: String) -> Bool { stable.contains(function) }
 
+    /// Whether a function gives equal results for equal arguments throughout a statement.
+    ///
+    /// Source: <https://www.sqlite.org/deterministic.html>.
+    static func isSteady(_ function: String) -> Bool { isStable(function) || steady.contains(function) }
+
+    private static let steady: Set<String> = [
+        "date", "time", "datetime", "julianday", "unixepoch", "strftime", "timediff", "last_insert_rowid",
+    ]
+
     /// Functions of SQLite that give equal results for equal arguments. Functions that are not listed may not: `random()`, date
     /// functions, which may use the current time, and functions of the application.
     private static let stable: Set<String> = [

@@ -1,4 +1,13 @@
 extension StatementOutline {
+    /// Whether the statement is an INSERT of the values of one row, or of the defaults.
+    public var insertsOneRow: Bool {
+        switch source {
+        case .values(let rows, _)?: rows.count == 1
+        case .defaultValues?: true
+        default: false
+        }
+    }
+
     /// The text after FROM; see `ClauseList.from`.
     public var from: Range<Int>? { clauses.from?.body }
     /// The text after SET.

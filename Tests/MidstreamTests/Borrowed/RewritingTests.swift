@@ -253,7 +253,6 @@ import Testing
         let foreign = try ForeignConnection(pair.target)
         let overlay = try foreign.install()
         let statement = try foreign.wrapped.prepare(try overlay.rewritten(Self.upsert))
-        try pair.native.execute("SELECT 1")
         let outside = try Connection(path: pair.target)
         try outside.execute(
             "CREATE TRIGGER later AFTER UPDATE ON messages BEGIN INSERT INTO other SELECT count(*) FROM messages; END"
