@@ -3,33 +3,33 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// While the table has triggers, SQLite would compute all rows before it writes the first one.
-@Test(arguments: ["p", "c"])
-func anInsertReadsWhatItsOwnKeysHaveChanged(_ moving: String) throws {
-    var configuration = DatabaseConfiguration()
-    configuration.enforcesForeignKeys = true
-    let pair = try Pair(
-        schema: """
-            CREATE TABLE p(id INTEGER PRIMARY KEY, k TEXT UNIQUE);
-            CREATE TABLE c(id INTEGER PRIMARY KEY, x TEXT REFERENCES p(k) ON DELETE CASCADE);
-            """,
-        rows: """
-            INSERT INTO p VALUES (1, 'a'), (2, 'b'), (3, 'd'); INSERT INTO c VALUES (1, 'a'), (2, 'b'), (3, 'b'), (4, 'd')
-            """,
-        tables: ["p", "c"],
-        moved: moving == "p" ? 2 : 5,
-        configuration: configuration
-    )
-    let sql = "REPLACE INTO p(id, k) SELECT id + 1, 'q' || id FROM c ORDER BY id"
-    try pair.database.execute(sql)
-    try pair.native.execute(sql)
-    let all = "SELECT id, k FROM p UNION ALL SELECT id, x FROM c"
-    #expect(try texts(pair.database.fetchAll(all)) == texts(pair.native.fetchAll(all)))
-}
-
 /// Enforced foreign keys connect tables with moving ones. Writes of such tables act as natively, and move no more rows
 /// than they need.
 @Suite struct ForeignKeyTests {
+    /// While the table has triggers, SQLite would compute all rows before it writes the first one.
+    @Test(arguments: ["p", "c"])
+    func anInsertReadsWhatItsOwnKeysHaveChanged(_ moving: String) throws {
+        var configuration = DatabaseConfiguration()
+        configuration.enforcesForeignKeys = true
+        let pair = try Pair(
+            schema: """
+                CREATE TABLE p(id INTEGER PRIMARY KEY, k TEXT UNIQUE);
+                CREATE TABLE c(id INTEGER PRIMARY KEY, x TEXT REFERENCES p(k) ON DELETE CASCADE);
+                """,
+            rows: """
+                INSERT INTO p VALUES (1, 'a'), (2, 'b'), (3, 'd'); INSERT INTO c VALUES (1, 'a'), (2, 'b'), (3, 'b'), (4, 'd')
+                """,
+            tables: ["p", "c"],
+            moved: moving == "p" ? 2 : 5,
+            configuration: configuration
+        )
+        let sql = "REPLACE INTO p(id, k) SELECT id + 1, 'q' || id FROM c ORDER BY id"
+        try pair.database.execute(sql)
+        try pair.native.execute(sql)
+        let all = "SELECT id, k FROM p UNION ALL SELECT id, x FROM c"
+        #expect(try texts(pair.database.fetchAll(all)) == texts(pair.native.fetchAll(all)))
+    }
+
     /// SQLite takes a new row for the parent of a row that has no parent, by the affinity of the parent's column, and would count that
     /// as the end of the new row's own violation.
     @Test func aRowThatBreaksItsKeyIsNotExcusedByAnOrphan() throws {
