@@ -45,8 +45,6 @@ final class BorrowedUnionTable: UnionTable {
     override func open() throws -> VirtualTableCursor {
         try writes.noteStatement()
         if scope == .pending { try writes.checkKeys(of: table) }
-        // If the state cannot be read, the scan says why.
-        if let state = try? table.state(), state.lowerBound == nil { try writes.checkReadOfMoved(table) }
         return try super.open()
     }
 

@@ -79,6 +79,10 @@ extension BorrowedWrites {
         {
             return "a function of the application in an INSERT of several rows"
         }
+        // SQLite reads all rows before it inserts the first one only while the target's table has triggers.
+        if outline.kind == .insert, !outline.insertsOneRow, Self.readsTarget(outline) {
+            return "an INSERT of several rows that reads its own table"
+        }
         // The view's definition may change later.
         let namesView = try outline.tableReferences.contains { reference in
             guard reference.context != .target, !reference.isTableFunction, !outline.isHiddenByCommonTable(reference)
@@ -87,6 +91,13 @@ extension BorrowedWrites {
                 || isTemporary(reference.name.name)
         }
         return namesView ? "a view, a TEMP table, or a table that is made after the overlay," : nil
+    }
+
+    private static func readsTarget(_ outline: StatementOutline) -> Bool {
+        outline.tableReferences.contains { reference in
+            reference.context != .target
+                && outline.target.map { SQLIdentifier.equal($0.name, reference.name.name) } ?? false
+        }
     }
 
     private func isTemporary(_ name: String) throws -> Bool {
@@ -108,40 +119,6 @@ extension BorrowedWrites {
     func checkKeys(of table: MovingTable) throws {
         guard connection.isOn(.foreignKeys), overlay?.lacksKeyActions(table) ?? true else { return }
         throw Self.refusal(of: table, "a foreign key connects it with another table")
-    }
-
-    /// Refuses a statement that reads a table that has moved, by the union table, and inserts into the target's table itself. Natively, SQLite
-    /// reads all rows before it inserts the first one; here SQLite does so only while the target's table has triggers.
-    func checkReadOfMoved(_ table: MovingTable) throws {
-        for running in connection.runningStatements(thatMayWrite: true) {
-            guard let text = running.sql else { continue }
-            let outline = SQLScript(text).outline()
-            guard outline.kind == .insert, outline.target?.schema.map({ SQLIdentifier.equal($0, "main") }) ?? false,
-                outline.target.map({ SQLIdentifier.equal($0.name, table.name) }) ?? false,
-                Self.takesRows(outline, from: table)
-            else { continue }
-            throw SQLiteError(
-                code: .error,
-                message:
-                    "table \(table.name) has moved, and the statement reads and writes it: call MigrationOverlay.refresh, and prepare the "
-                    + "statement anew"
-            )
-        }
-    }
-
-    /// Whether an INSERT of several rows, or its WITH, names a table.
-    private static func takesRows(_ outline: StatementOutline, from table: MovingTable) -> Bool {
-        let source: Range<Int>
-        switch outline.source {
-        case .values(_, let range)?, .select(let range)?: source = range
-        default: return false
-        }
-        if outline.insertsOneRow { return false }
-        return outline.tableReferences.contains { reference in
-            let place = reference.name.range.lowerBound
-            return SQLIdentifier.equal(reference.name.name, table.name)
-                && (source.contains(place) || outline.with?.contains(place) ?? false)
-        }
     }
 
     /// Makes sure that SQLite finds rows by a list of their keys, as ``Promotion/embed(in:redirect:)`` needs it. If SQLite takes the table for

@@ -387,9 +387,6 @@ final class BorrowedCaseRunner {
     /// Which of the documented refusals the outcome is; `nil` if it is none.
     private func refusal(_ outcome: Outcome) -> String? {
         guard let failure = outcome.failure else { return nil }
-        if failure.contains(" has moved, and the statement reads and writes it") {
-            return "a statement that reads what has moved"
-        }
         if let range = failure.firstRange(of: " is moving, and ") {
             return String(failure[range.upperBound...].prefix { $0 != ":" })
         }
