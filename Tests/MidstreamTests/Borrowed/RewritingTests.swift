@@ -262,6 +262,25 @@ import Testing
         #expect(try foreign.rows("SELECT count(*) FROM other") == ["0"])
     }
 
+    /// The second row meets a pending row that the target does not take.
+    @Test(arguments: ["INSERT", "INSERT OR IGNORE", "INSERT OR FAIL", "REPLACE"])
+    func aStatementThatFailsHalfWayLeavesNothing(_ verb: String) throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(script: "CREATE TABLE t(id INTEGER PRIMARY KEY, k); INSERT INTO t VALUES (1, 'a'), (9, NULL)")
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, k CHECK (k IS NOT NULL))")
+        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = $0.name }
+        let foreign = try ForeignConnection(folder.file("new.db"))
+        let overlay = try foreign.install()
+        try foreign.execute("BEGIN")
+        let sql = try overlay.rewritten("\(verb) INTO t VALUES (5, 'new'), (9, 'x'), (6, 'y') RETURNING id")
+        #expect(throws: SQLiteError.self) { try foreign.rows(sql) }
+        #expect(try foreign.rows("SELECT id FROM t") == ["1", "9"])
+        try foreign.execute("COMMIT")
+    }
+
     @Test func whatMustMoveFirstIsRefused() throws {
         let pair = try Self.pair("CREATE TABLE other(a); CREATE VIEW some AS SELECT a FROM other")
         let foreign = try ForeignConnection(pair.target)
